@@ -90,6 +90,7 @@ def model_info(headers: Sequence[Header], *, fills_in_middle: bool = False) -> M
         context_length=keys.context_length(),
         num_layers=num_layers,
         embedding_length=keys.model_count("embedding_length"),
+        deepstack_layers=keys.size("n_deepstack_layers") or 0,
         feed_forward_length=keys.model_count("feed_forward_length"),
         num_heads=keys.model_count("attention.head_count"),
         num_kv_heads=keys.num_kv_heads(),

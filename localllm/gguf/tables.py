@@ -76,4 +76,4 @@ SCALAR_FORMATS: dict[int, str] = {
 }
 """Metadata value type -> `struct` format; strings and arrays are the other two types."""
 
-UINT32 = 4
+UINT32, INT32 = 4, 5

@@ -9,6 +9,7 @@ import msgspec
 from localllm.planning import tuned
 from localllm.planning.draft_plan import DraftModel, beside, draft_bytes, states_bytes
 from localllm.planning.needs import embedding_bytes, need_bytes
+from localllm.planning.projector_plan import Projector, projector_bytes
 from localllm.planning.tuned import Tuning
 from localllm.types import LoadedModel, ModelInfo
 from localllm.types.load_options import LoadOptions
@@ -18,9 +19,16 @@ class MainMemory:
     """What it needs if no layers are on devices."""
 
     def __init__(
-        self, info: ModelInfo, options: LoadOptions, draft: DraftModel | None, tunings: Sequence[Tuning]
+        self,
+        info: ModelInfo,
+        options: LoadOptions,
+        draft: DraftModel | None,
+        tunings: Sequence[Tuning],
+        projector: Projector | None = None,
     ) -> None:
         """Until it is loaded, the most that any of these tunings may need. Raises `InvalidParameter`, `LoadFailed`."""
+        self.projector_bytes = projector_bytes(projector, options)
+        """What an encoder of pictures and sounds needs, reserved from the load on."""
         self._info = info
         self._possible = tuned.possible(tunings, options)
         self.draft = draft
@@ -33,8 +41,8 @@ class MainMemory:
 
     @property
     def slots_bytes(self) -> int:
-        """What generating text needs, with the draft."""
-        return self._bytes
+        """What generating text needs, with the draft and the projector."""
+        return self._bytes + self.projector_bytes
 
     @property
     def texts_bytes(self) -> int:
@@ -53,6 +61,8 @@ class MainMemory:
     def take(self, loaded: LoadedModel, options: LoadOptions) -> None:
         """Count what its worker holds now. A draft that failed is freed, but not the buffers in which llama.cpp
         hands out its target's vectors. NextN layers that do not guess have no cache and no buffers."""
+        if loaded.projector is None:
+            self.projector_bytes = 0
         if "mtp" not in loaded.sources:
             options = msgspec.structs.replace(options, mtp="off")
         self._bytes = need_bytes(self._info, options, loaded.flash_attn)

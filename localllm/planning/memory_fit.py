@@ -25,6 +25,7 @@ from localllm.planning.plan import (
     plan,
     slots_of,
 )
+from localllm.planning.projector_plan import Projector, host_bytes, place_projector, projector_bytes, with_rows
 from localllm.types import DeviceInfo, KvType, ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.types.loading import MAX_CTX
@@ -46,10 +47,12 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     """The worker process itself."""
     draft: int = 0
     """The draft model, with all its buffers."""
+    projector: int = 0
+    """The encoder of pictures and sounds: weights, buffers, its process, and rows that are kept."""
 
     @property
     def total(self) -> int:
-        return self.weights + self.kv + self.compute + self.process + self.draft
+        return self.weights + self.kv + self.compute + self.process + self.draft + self.projector
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,12 +129,13 @@ def measure(options: LoadOptions) -> Callable[[ModelInfo], int]:
 
 
 class Memory(NamedTuple):
-    """The memory available, and the draft model to be loaded besides."""
+    """The memory available, and what is to be loaded besides."""
 
     devices: Sequence[DeviceInfo]
     free_bytes: int | None
     """Main memory."""
     draft: DraftModel | None
+    projector: Projector | None = None
 
 
 def fit_in_memory(
@@ -141,9 +145,11 @@ def fit_in_memory(
     devices: Sequence[DeviceInfo] = (),
     free_bytes: int | None,
     draft: DraftModel | None = None,
+    projector: Projector | None = None,
 ) -> Fit:
     """`devices`: as listed by `localllm doctor`; `free_bytes`: main memory. Raises as `plan` does."""
-    memory = Memory(devices, free_bytes, draft)
+    options = with_rows(options, projector)
+    memory = Memory(devices, free_bytes, draft, projector)
     shares = _shares(info, options, memory)
     fitting = all(share.fits for share in shares)
     cpu_experts, per_gb = _per_gb(info, options, memory)
@@ -239,6 +245,13 @@ def _shares(info: ModelInfo, options: LoadOptions, memory: Memory) -> tuple[Shar
         else:
             on_gpu[placed.share.device] = placed.share.total + DRIVER_BYTES
             in_main = states_bytes(info, options, memory.draft)
+    media_on_gpu, media = dict[str, int](), 0
+    if memory.projector is not None:
+        encoder = place_projector(memory.projector, options, devices)
+        devices, media = encoder.devices, projector_bytes(memory.projector, options)
+        if encoder.share is not None:
+            media_on_gpu[encoder.share.device] = encoder.share.total + DRIVER_BYTES
+            media = host_bytes(options)
     placement = plan(info, options, devices)
     known = {device.name: device.free_bytes for device in memory.devices}
     given = {one.device: one for one in placement.shares if placement.devices and one.device != CPU and one.total}
@@ -246,20 +259,23 @@ def _shares(info: ModelInfo, options: LoadOptions, memory: Memory) -> tuple[Shar
         Share(
             device=name,
             layers=given[name].layers if name in given else 0,
-            needs=_on_gpu(given.get(name), on_gpu.get(name, 0)),
+            needs=_on_gpu(given.get(name), on_gpu.get(name, 0), media_on_gpu.get(name, 0)),
             free_bytes=known[name],
         )
-        for name in dict.fromkeys((*given, *on_gpu))
+        for name in dict.fromkeys((*given, *on_gpu, *media_on_gpu))
     ]
     if not placement.devices:
-        rest = msgspec.structs.replace(needs(info, options), draft=in_main)
+        rest = msgspec.structs.replace(needs(info, options), draft=in_main, projector=media)
         return (*shares, Share(device=CPU, layers=info.num_layers + 1, needs=rest, free_bytes=free_bytes))
     here = next(one for one in placement.shares if one.device == CPU)
-    rest = Needs(weights=here.weights, kv=here.kv, compute=here.compute, process=FIXED_BYTES, draft=in_main)
+    rest = Needs(
+        weights=here.weights, kv=here.kv, compute=here.compute, process=FIXED_BYTES, draft=in_main, projector=media
+    )
     return (*shares, Share(device=CPU, layers=here.layers, needs=rest, free_bytes=free_bytes))
 
 
-def _on_gpu(share: DeviceShare | None, draft: int) -> Needs:
+def _on_gpu(share: DeviceShare | None, draft: int, projector: int) -> Needs:
     if share is None:
-        return Needs(weights=0, kv=0, compute=0, draft=draft)
-    return Needs(weights=share.weights, kv=share.kv, compute=share.compute + DRIVER_BYTES, draft=draft)
+        return Needs(weights=0, kv=0, compute=0, draft=draft, projector=projector)
+    compute = share.compute + DRIVER_BYTES
+    return Needs(weights=share.weights, kv=share.kv, compute=compute, draft=draft, projector=projector)

@@ -117,7 +117,7 @@ def ubatch_of(info: ModelInfo, options: LoadOptions) -> int:
     """Rows computed at once without flash attention, such that their scores stay bounded."""
     row_bytes = scores_bytes(info, most_seen(info, options), 1)
     rows = options.ubatch_tokens if row_bytes == 0 else min(options.ubatch_tokens, MAX_SCORES_BYTES // row_bytes)
-    return max(rows - rows % LEAST_UBATCH, LEAST_UBATCH)
+    return max(rows - rows % LEAST_UBATCH, LEAST_UBATCH, options.media_rows)
 
 
 def outputs_of(info: ModelInfo, options: LoadOptions) -> int:

@@ -69,7 +69,8 @@ class Puller:
         """With `named_by_user` false, names come from the network and must not resolve to private addresses.
 
         `measure` computes a model's memory need from its header (`planning.memory_fit.measure`); without it, no header
-        is read before the download, and the need is estimated from the file size.
+        is read before the download, and the need is estimated from the file size. A model's projector is pulled with
+        it, unless the setting `projector` is off for the model.
         """
         self._settings = settings
         self._measure = measure
@@ -126,7 +127,7 @@ class Puller:
         return fetch if self._named_by_user else _Guarded(fetch, {origin_of(self._endpoint)})
 
     def _guarded_plan(self, name: ModelName, fetch: Fetch) -> PullPlan:
-        plan = self._plan(name, fetch)
+        plan = self._plan(name, fetch, with_projector=self._takes_projector(name))
         if not isinstance(fetch, _Guarded):
             return plan
         return dataclasses.replace(plan, files=tuple(fetch.restricted(file) for file in plan.files))
@@ -155,6 +156,7 @@ class Puller:
         """Every model that the name may mean, with its header, without downloading. Raises as `plan`."""
         name = canonical(parse(text))
         fetch = self._way_out(cancel)
+        with_projector = self._takes_projector(name)
         preferred: str | None = None
         if isinstance(name, CatalogName):
             entry = catalog.load().find(name.name, name.tag)
@@ -172,6 +174,7 @@ class Puller:
                 token=hub_token(),
                 preferred=preferred,
                 budget_bytes=self._budget_bytes(),
+                with_projector=with_projector,
                 measure=self._measure,
                 reader=self._reader(fetch),
             )
@@ -206,7 +209,7 @@ class Puller:
         """The plan's files that are not in the store, without duplicates."""
         return [file for file in {_key(file): file for file in plan.files}.values() if not self._is_here(file)]
 
-    def _plan(self, name: ModelName, fetch: Fetch) -> PullPlan:
+    def _plan(self, name: ModelName, fetch: Fetch, *, with_projector: bool) -> PullPlan:
         if isinstance(name, Demo):
             raise InvalidParameter("demo is part of localllm and needs no download: localllm run demo", param="model")
         if isinstance(name, PathName):
@@ -218,25 +221,17 @@ class Puller:
             entry = catalog.load().find(name.name, name.tag)
             if entry is None:
                 raise not_here(name)
-            plan = self._plan(HubRepo(entry.repo, entry.quant), fetch)
+            plan = self._plan(HubRepo(entry.repo, entry.quant), fetch, with_projector=with_projector)
             return dataclasses.replace(plan, name=str(name), license=plan.license or entry.license)
         if isinstance(name, RegistryName):
             login = registry_login(name.host)
             logins = {} if login is None else {name.host: login}
-            return oci.plan(name, fetch, logins=logins, insecure_hosts=self._insecure)
+            return oci.plan(name, fetch, logins=logins, insecure_hosts=self._insecure, with_projector=with_projector)
         if isinstance(name, UrlName):
             file = web.hub_file(name)
             if file is None:
                 return web.plan(name, fetch)
-            return dataclasses.replace(self._plan(file, fetch), name=str(name))
-        return self._hub_plan(name, fetch)
-
-    def _check_online(self) -> None:
-        """Raises `PullFailed` if HF_HUB_OFFLINE, which Hugging Face's own tools obey too, forbids requests."""
-        if os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in ("1", "ON", "YES", "TRUE"):
-            raise PullFailed("HF_HUB_OFFLINE is set, so Hugging Face is not contacted; unset it to download from there")
-
-    def _hub_plan(self, name: HubRepo | HubFile, fetch: Fetch) -> PullPlan:
+            return dataclasses.replace(self._plan(file, fetch, with_projector=with_projector), name=str(name))
         self._check_online()
         return hugging_face.plan(
             name,
@@ -244,9 +239,18 @@ class Puller:
             endpoint=self._endpoint,
             token=hub_token(),
             budget_bytes=self._budget_bytes(),
+            with_projector=with_projector,
             measure=self._measure,
             reader=self._reader(fetch),
         )
+
+    def _takes_projector(self, name: ModelName) -> bool:
+        return self._settings.for_model(str(name)).projector != "off"
+
+    def _check_online(self) -> None:
+        """Raises `PullFailed` if HF_HUB_OFFLINE, which Hugging Face's own tools obey too, forbids requests."""
+        if os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in ("1", "ON", "YES", "TRUE"):
+            raise PullFailed("HF_HUB_OFFLINE is set, so Hugging Face is not contacted; unset it to download from there")
 
     def _budget_bytes(self) -> int | None:
         total = memory.total_memory()

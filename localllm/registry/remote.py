@@ -12,7 +12,7 @@ from localllm.errors import Cancelled as Cancelled
 from localllm.errors import InvalidModelFile
 from localllm.registry.manifest import Role
 from localllm.registry.names.digest import Digest
-from localllm.types import Message, ModelInfo, SamplingParams
+from localllm.types import Message, ModelInfo, ProjectorInfo, SamplingParams
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ class PullPlan:
     """Memory need, from the header; None: unknown before the download."""
     info: ModelInfo | None = None
     """From the header, if it was read to compute the memory need."""
+    projector: ProjectorInfo | None = None
+    """From the header of the projector that is pulled with it."""
     problem: InvalidModelFile | None = None
     """What the header shows to be wrong with the file."""
     why: str | None = None

@@ -43,6 +43,10 @@ class ModelFile(NamedTuple):
     """Context length set by its manifest."""
     release: Callable[[], None] = lambda: None
     """To be called once the file is no longer needed; until then the store keeps it."""
+    projector: Path | None = None
+    """The projector that came with it."""
+    is_bare: bool = False
+    """Whether it is a file named by its path, which no store knows."""
     remedy: str | None = None
     """What to do if the file of a stored model turns out to be damaged: a phrase."""
 
@@ -75,7 +79,7 @@ def resolve(name: str | Path, data_dir: Path, *, allow_paths: bool = True) -> Mo
         )
     path = _in_folder(path) if path.is_dir() else path
     # Its own name stays: in Hugging Face's cache, names are links to files called by their digests.
-    return ModelFile(model_id(path), path.parent.resolve() / path.name)
+    return ModelFile(model_id(path), path.parent.resolve() / path.name, is_bare=True)
 
 
 def _in_folder(folder: Path) -> Path:
@@ -203,7 +207,10 @@ def _opened(store: Store, manifest: Manifest) -> ModelFile:
     )
     check = f"localllm verify {shell_word(manifest.name)}"
     remedy = f"{check} checks its files and sets damaged ones aside; then {again(manifest)}"
-    return ModelFile(manifest.name, opened.path, defaults, manifest.template, manifest.ctx, opened.close, remedy)
+    return ModelFile(
+        manifest.name, opened.path, defaults, manifest.template, manifest.ctx, opened.close, opened.projector,
+        remedy=remedy,
+    )  # fmt: skip
 
 
 def carried(file_name: str) -> Path:

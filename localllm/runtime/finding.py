@@ -16,6 +16,7 @@ import msgspec
 
 from localllm.errors import InvalidParameter, LoadFailed, ModelNotFound
 from localllm.planning.draft_plan import DraftModel
+from localllm.planning.projector_plan import NO_COMPANION, Companion, with_rows
 from localllm.planning.tuned import Tunings
 from localllm.settings.config import Settings
 from localllm.supervisor.candidate import Candidate
@@ -44,6 +45,7 @@ class ModelDescription(NamedTuple):
     info: ModelInfo
     defaults: ModelDefaults
     ctx: int | None
+    companion: Companion = NO_COMPANION
 
 
 MAX_DESCRIBED = 1000
@@ -114,12 +116,15 @@ class Finder:
     async def described(self, model: AvailableModel) -> ModelDescription:
         """What the model's file and manifest say; cached until another model gets its id. Raises as `find`."""
         if model not in self._described:
-            candidate, ctx = await self.find(model.id, allow_paths=False)
+            candidate, ctx = await self.find(model.id, allow_paths=False, described=self._options_of)
             candidate.release()
             while len(self._described) >= MAX_DESCRIBED:
                 self._described.pop(next(iter(self._described)))
-            self._described[model] = ModelDescription(candidate.info, candidate.defaults, ctx)
+            self._described[model] = ModelDescription(candidate.info, candidate.defaults, ctx, candidate.companion)
         return self._described[model]
+
+    def _options_of(self, id: str) -> LoadOptions:
+        return self._settings.for_model(id).load_options()
 
     async def find_to_load(
         self, model: str | Path, options: LoadOptions | None, given: Mapping[str, Any], *, allow_paths: bool
@@ -129,7 +134,7 @@ class Finder:
         """
 
         def wanted(id: str) -> LoadOptions:
-            return options or msgspec.structs.replace(self._settings.for_model(id).load_options(), **given)
+            return options or msgspec.structs.replace(self._options_of(id), **given)
 
         candidate, ctx = await self.find(model, allow_paths=allow_paths, wanted=wanted)
         try:
@@ -140,17 +145,27 @@ class Finder:
             raise
         if found.ctx is None and ctx is not None:
             found = msgspec.structs.replace(found, ctx=ctx)
-        return candidate._replace(defaults=defaults), found
+        return candidate._replace(defaults=defaults), with_rows(found, candidate.companion.projector)
 
-    async def find(self, model: str | Path, *, allow_paths: bool, wanted: OptionsOf | None = None) -> Found:
+    async def find(
+        self,
+        model: str | Path,
+        *,
+        allow_paths: bool,
+        wanted: OptionsOf | None = None,
+        described: OptionsOf | None = None,
+    ) -> Found:
         """The model of that name, which the caller releases. Raises `ModelNotFound`, `LoadFailed`s.
 
-        `allow_paths`: a path is accepted as a name. `wanted`: the options for an id, whose chat template and draft
-        model are then part of the result.
+        `allow_paths`: a path is accepted as a name. `wanted`: the options for an id, whose chat template, draft model
+        and projector are then part of the result. `described`: the same for a model that is only described: its
+        projector, or why that cannot be used.
         """
         started = None if allow_paths else self.started(str(model))
         named = (model, allow_paths) if started is None else (started.model, True)
-        finding = asyncio.ensure_future(self._threads.run(_candidate, named[0], self._data_dir, named[1], wanted))
+        finding = asyncio.ensure_future(
+            self._threads.run(_candidate, named[0], self._data_dir, named[1], wanted, described)
+        )
         self._pending.add(finding)
         finding.add_done_callback(self._pending.discard)
         try:
@@ -223,9 +238,10 @@ def _check_encoding(path: Path) -> None:
 
 
 def _candidate(
-    model: str | Path, data_dir: Path, allow_paths: bool, wanted: OptionsOf | None
+    model: str | Path, data_dir: Path, allow_paths: bool, wanted: OptionsOf | None, described: OptionsOf | None
 ) -> tuple[Candidate, int | None]:
     from localllm.registry.header_reading import read_info
+    from localllm.registry.projector_choice import find_projector, useful_projector
     from localllm.registry.resolve import resolve
 
     file = resolve(model, data_dir, allow_paths=allow_paths)
@@ -237,6 +253,10 @@ def _candidate(
         found = Candidate(file.id, file.path, info, file.defaults, file.release, tunings)
         if options is not None and options.draft is not None and options.speculation != "off" and info.causal:
             found = _with_draft(found, options.draft, data_dir)
+        if options is not None:
+            found = found._replace(companion=find_projector(file, info, options))
+        elif described is not None:
+            found = found._replace(companion=useful_projector(file, info, described(file.id)))
     except BaseException:
         file.release()
         raise

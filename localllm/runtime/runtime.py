@@ -96,7 +96,7 @@ class Runtime:
         if allow_paths:
             self._finder.remember(candidate, StartedModel(model, options, keep_alive_s, stays))
         if least_ctx:
-            options = self._supervisor.widened(candidate.id, candidate.info, options, least_ctx, candidate.draft)
+            options = self._supervisor.widened(candidate.id, candidate.info, options, least_ctx, *candidate.besides)
         return await self._supervisor.load(candidate, options, on_progress, keep_alive_s=keep_alive_s, stays=stays)
 
     def running(self) -> Sequence[RunningModel]:

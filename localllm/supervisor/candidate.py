@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from localllm.planning.draft_plan import DraftModel
+from localllm.planning.projector_plan import NO_COMPANION, Companion, Projector
 from localllm.planning.tuned import Tuning
 from localllm.types import ModelDefaults, ModelInfo
 
@@ -26,3 +27,10 @@ class Candidate(NamedTuple):
     """Its draft model, whose file is released together with this one."""
     no_draft: str = ""
     """Why `auto` found no draft model."""
+    companion: Companion = NO_COMPANION
+    """Its projector, or why it has none."""
+
+    @property
+    def besides(self) -> tuple[DraftModel | None, Projector | None]:
+        """What is loaded with it."""
+        return self.draft, self.companion.projector

@@ -21,6 +21,7 @@ from localllm.planning.device_choice import chooses_gpus, requires_gpus
 from localllm.planning.draft_plan import DraftModel, check_is_model
 from localllm.planning.main_memory import MainMemory
 from localllm.planning.plan import context_of, pooling_of
+from localllm.planning.projector_plan import Projector
 from localllm.settings.config import Settings
 from localllm.supervisor.candidate import Candidate
 from localllm.supervisor.eviction import MemoryHolder
@@ -73,10 +74,10 @@ class ManagedModel(SessionObserver):
         check_is_model(self.id, info)
         pooling_of(info, options)
         self._candidate = candidate
-        self._memory = MainMemory(info, options, candidate.draft, candidate.tunings)
+        self._memory = MainMemory(info, options, candidate.draft, candidate.tunings, self.projector)
         self._no_draft = candidate.no_draft
         library = f"{settings.runtime} {settings.plugin_dir} {settings.rpc}"
-        self.on_devices = OnDevices(owner.ledger, library, self.id, info, options, candidate.draft)
+        self.on_devices = OnDevices(owner.ledger, library, self.id, info, options, candidate.draft, self.projector)
         self.has_room = False
         """Whether its memory is reserved."""
         self.loaded: LoadedModel | None = None
@@ -110,6 +111,10 @@ class ManagedModel(SessionObserver):
     def draft(self) -> DraftModel | None:
         """Its draft model, unless it has to be loaded without."""
         return self._memory.draft
+
+    @property
+    def projector(self) -> Projector | None:
+        return self._candidate.companion.projector
 
     def drops_draft(self, reason: str) -> bool:
         """Whether it can be loaded without its draft model, because nobody named one; `reason`: why it has to be."""
@@ -217,6 +222,8 @@ class ManagedModel(SessionObserver):
         self._memory.take(loaded, self._used_options)
         if not loaded.draft:
             self.on_devices.free_draft()
+        if loaded.projector is None:
+            self.on_devices.free_projector()
         if "mtp" not in loaded.sources:
             self.on_devices.free_heads()
 
@@ -389,6 +396,7 @@ class ManagedModel(SessionObserver):
         reasons = {"flash_attn": "flash_attn_reason", "mtp": "no_heads"}
         as_tuned = {reasons[name]: tuned.AS_TUNED for name in found.settings if name in reasons}
         placement = msgspec.structs.replace(placement, **as_tuned)
-        more = found.story(), found.settings, draft, self._no_draft
+        projector = self.on_devices.projector and self.on_devices.projector.load
+        more = found.story(), found.settings, draft, self._no_draft, projector, self._candidate.companion.no_media
         info = msgspec.structs.replace(self._candidate.info, tensors={})  # only planning needs tensor names
         return Load(self.id, str(self.path), info, options, placement, self._candidate.defaults, *more)

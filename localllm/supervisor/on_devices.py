@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,6 +15,7 @@ from localllm.errors import DeviceUnavailable, LocalLLMError
 from localllm.planning.draft_plan import DraftModel, PlacedDraft, beside, place_draft
 from localllm.planning.placing import CPU, DRIVER_BYTES
 from localllm.planning.plan import plan, shares_without_heads
+from localllm.planning.projector_plan import PlacedProjector, Projector, place_projector
 from localllm.supervisor.ledger import Ledger
 from localllm.types import DeviceInfo, ModelInfo
 from localllm.types.load_options import LoadOptions
@@ -23,6 +25,14 @@ logger = logging.getLogger("localllm")
 
 FEWER_LAYERS = 3 / 4
 """Share of `parts_on_gpus` with which a load is retried after a GPU ran out of memory."""
+
+
+class Planned(NamedTuple):
+    """Where a model and what is loaded besides go."""
+
+    placement: Placement
+    draft: PlacedDraft | None
+    projector: PlacedProjector | None
 
 
 class OnDevices:
@@ -36,9 +46,10 @@ class OnDevices:
         info: ModelInfo,
         options: LoadOptions,
         draft: DraftModel | None = None,
+        projector: Projector | None = None,
     ) -> None:
         """`library`: the runtime that enumerates the devices; workers with the same one see the same devices. `draft`:
-        placed first, since a slow draft model is useless.
+        placed first, since a slow draft model is useless; then the projector.
         """
         self._ledger = ledger
         self._library = library
@@ -46,6 +57,7 @@ class OnDevices:
         self._info = info
         self._options = options
         self._draft = draft
+        self._projector = projector
         self._shortage = ""
         """Which memory ran out, as a phrase."""
         self._short: object = None
@@ -55,6 +67,8 @@ class OnDevices:
         """The model's placement in its last load."""
         self.draft: PlacedDraft | None = None
         """The draft's placement in that load."""
+        self.projector: PlacedProjector | None = None
+        """The encoder's."""
         self._without_heads: tuple[DeviceShare, ...] = ()
         """What devices hold of it without the NextN layers that it was planned with; empty: there are none."""
 
@@ -74,7 +88,7 @@ class OnDevices:
 
     def layers_with(self, options: LoadOptions, reported: Sequence[DeviceInfo]) -> int:
         """Layers that GPUs would hold with these options, the draft's included. Raises as `plan`."""
-        placement, draft = self._plan(options, self.free(reported))
+        placement, draft, _ = self._plan(options, self.free(reported))
         return placement.gpu_layers + (0 if draft is None else draft.load.placement.gpu_layers)
 
     def place(self, reported: Sequence[DeviceInfo], used: LoadOptions | None = None) -> Placement:
@@ -86,13 +100,13 @@ class OnDevices:
         if self._most_layers is not None:
             options = msgspec.structs.replace(options, gpu_layers=self._options.gpu_layers)
         free = self.free(reported)
-        placement, draft = self._plan(options, free)
+        placement, draft, projector = self._plan(options, free)
         note = self._shortage and f"{self._shortage}: {self._told(placement)} there instead"
         placement = msgspec.structs.replace(placement, note=note or self._crowded(placement, reported))
         if placement.note:
             logger.warning("placed_with_less", extra={"fields": {"model": self._id, "note": placement.note}})
-        self._ledger.hold(self._id, (*placement.shares, *_shares_of(draft)), reported)
-        self.placement, self.draft, self._without_heads = placement, draft, ()
+        self._ledger.hold(self._id, (*placement.shares, *_shares_of(draft, projector)), reported)
+        self.placement, self.draft, self.projector, self._without_heads = placement, draft, projector, ()
         if placement.heads_ctx:
             self._without_heads = shares_without_heads(self._info, options, placement, free)
         return placement
@@ -100,13 +114,13 @@ class OnDevices:
     def layers_without(self, gone: Collection[str]) -> int:
         """What `parts_on_gpus` would be if the models in `gone` were unloaded; -1 while no devices are known."""
         try:
-            placement, draft = self._expected(gone)
+            placement, *besides = self._expected(gone)
         except LocalLLMError:
             return -1
         need: dict[str, int] = {}
         free: dict[str, int] = {}
         devices = {device.name: device for device in self._ledger.known(self._library, {*gone, self._id})}
-        for share in (*placement.shares, *_shares_of(draft)):
+        for share in (*placement.shares, *_shares_of(*besides)):
             device = devices.get(share.device)
             if device is not None and share.device != CPU and share.total:
                 need[device.memory_key] = need.get(device.memory_key, 0) + share.total + DRIVER_BYTES
@@ -116,16 +130,25 @@ class OnDevices:
     def main_bytes(self, alone: int) -> int:
         """Its main memory, if it would need `alone` without devices: less if devices hold some layers."""
         try:
-            placement, draft = (self.placement, self.draft) if self.placement else self._expected(())
+            if self.placement is None:
+                placement, draft, projector = self._expected(())
+            else:
+                placement, draft, projector = self.placement, self.draft, self.projector
         except LocalLLMError:
             return alone
         there = [share for share in placement.shares if share.device != CPU] if placement.devices else []
-        return max(0, alone - sum(share.weights + share.kv for share in (*there, *_shares_of(draft))))
+        gone = sum(share.weights + share.kv for share in (*there, *_shares_of(draft)))
+        return max(0, alone - gone - sum(share.total for share in _shares_of(projector)))
 
     def free_draft(self) -> None:
         """To be called when its worker has no draft any more; the next load places one again."""
         draft, self.draft = self.draft, None
         self._ledger.freed(self._id, _shares_of(draft), self._ledger.known(self._library))
+
+    def free_projector(self) -> None:
+        """To be called when its worker reads text only."""
+        projector, self.projector = self.projector, None
+        self._ledger.freed(self._id, _shares_of(projector), self._ledger.known(self._library))
 
     def free_heads(self) -> None:
         """To be called when its worker has no NextN layers that guess, or no longer."""
@@ -150,7 +173,8 @@ class OnDevices:
     def device_bytes(self) -> dict[str, int]:
         """Its planned memory on each GPU."""
         found: dict[str, int] = {}
-        for share in (*(self.placement.shares if self.placement else ()), *_shares_of(self.draft)):
+        own = self.placement.shares if self.placement else ()
+        for share in (*own, *_shares_of(self.draft, self.projector)):
             if share.device != CPU and share.total:
                 found[share.device] = found.get(share.device, 0) + share.total
         return found
@@ -170,16 +194,19 @@ class OnDevices:
         logger.warning("out_of_device_memory", extra={"fields": {"model": self._id, "message": error.message}})
         return True
 
-    def _expected(self, gone: Collection[str]) -> tuple[Placement, PlacedDraft | None]:
+    def _expected(self, gone: Collection[str]) -> Planned:
         return self._plan(self._options, self._ledger.known(self._library, {*gone, self._id}))
 
-    def _plan(self, options: LoadOptions, devices: Sequence[DeviceInfo]) -> tuple[Placement, PlacedDraft | None]:
-        """Plans the model and its draft into the free memory. Raises as `plan` does."""
-        draft = None
+    def _plan(self, options: LoadOptions, devices: Sequence[DeviceInfo]) -> Planned:
+        """Plans the model, its draft and its projector into the free memory. Raises as `plan` does."""
+        draft = projector = None
         if self._draft is not None:
             draft = place_draft(self._info, options, self._draft, devices)
             devices = draft.devices
-        return plan(self._info, beside(self._draft, options), devices, self._most_layers), draft
+        if self._projector is not None:
+            projector = place_projector(self._projector, options, devices)
+            devices = projector.devices
+        return Planned(plan(self._info, beside(self._draft, options), devices, self._most_layers), draft, projector)
 
     def _crowded(self, placement: Placement, reported: Sequence[DeviceInfo]) -> str:
         """A note naming the models that hold the memory it lacks; empty if that memory would make no difference."""
@@ -192,7 +219,7 @@ class OnDevices:
         ):
             return ""
         try:
-            alone, _ = self._plan(self._options, self._ledger.free(reported, {self._id, *others}))
+            alone, _, _ = self._plan(self._options, self._ledger.free(reported, {self._id, *others}))
         except DeviceUnavailable:
             return ""
         if parts_on_gpus(alone) <= had:
@@ -205,8 +232,8 @@ class OnDevices:
         return f"{layers}, {placement.device_experts} of them with experts," if placement.cpu_experts else layers
 
 
-def _shares_of(draft: PlacedDraft | None) -> tuple[DeviceShare, ...]:
-    return () if draft is None or draft.share is None else (draft.share,)
+def _shares_of(*besides: PlacedDraft | PlacedProjector | None) -> tuple[DeviceShare, ...]:
+    return tuple(each.share for each in besides if each is not None and each.share is not None)
 
 
 def layers_on_gpus(placement: Placement) -> int:

@@ -18,6 +18,7 @@ from localllm.planning.contexts import Memory, with_context
 from localllm.planning.draft_plan import DraftModel, beside, draft_bytes
 from localllm.planning.needs import need_bytes
 from localllm.planning.plan import context_of, longest_context
+from localllm.planning.projector_plan import Projector, projector_bytes
 from localllm.settings.config import Settings
 from localllm.supervisor.candidate import Candidate
 from localllm.supervisor.eviction import (
@@ -98,7 +99,15 @@ class Supervisor:
             return _loaded(model)
         try:
             settings = self._settings.for_model(candidate.id)
-            wanted, options = options, with_context(candidate.info, options, _memory(), candidate.draft)
+            wanted, options = (
+                options,
+                with_context(
+                    candidate.info,
+                    options,
+                    _memory(projector_bytes(candidate.companion.projector, options)),
+                    candidate.draft,
+                ),
+            )
             if keep_alive_s is None:
                 keep_alive_s = settings.model_keep_alive_s
             chose_ctx = options.ctx != wanted.ctx
@@ -163,22 +172,30 @@ class Supervisor:
         return model is not None and model.loaded is not None and not model.is_busy
 
     def widened(
-        self, id: str, info: ModelInfo, options: LoadOptions, ctx: int, draft: DraftModel | None = None
+        self,
+        id: str,
+        info: ModelInfo,
+        options: LoadOptions,
+        ctx: int,
+        draft: DraftModel | None = None,
+        projector: Projector | None = None,
     ) -> LoadOptions:
         """The options with room for `ctx` tokens, or as many as the model was trained for; unchanged if that is no more
         than it has, if memory does not allow it beside the other models, or if it cannot be loaded with these options
-        at all, which the load will report. `draft`: that of a model that is not loaded yet."""
+        at all, which the load will report. `draft`, `projector`: those of a model that is not loaded yet."""
         trained = info.context_length
         wanted = ctx if trained is None else min(ctx, longest_context(trained, options))
         there = self._models.get(id)
-        draft = draft if there is None else there.draft
+        draft, projector = (draft, projector) if there is None else (there.draft, there.projector)
         wider = msgspec.structs.replace(options, ctx=wanted)
         try:
-            chosen = with_context(info, options, _memory(), draft)
+            besides = projector_bytes(projector, options)
+            chosen = with_context(info, options, _memory(besides), draft)
             held = context_of(info, chosen) if there is None or there.loaded is None else there.loaded.ctx
             if not info.causal or wanted <= held or (options.kv_cells or wanted) < wanted:
                 return options
             need = need_bytes(info, beside(draft, wider)) + (0 if draft is None else draft_bytes(info, wider, draft))
+            need += besides
         except LocalLLMError:
             return options
         room = self._room()
@@ -306,8 +323,10 @@ class Supervisor:
             self.changed()
 
 
-def _memory() -> Memory:
-    return Memory(memory.total_memory(), memory.available_memory())
+def _memory(taken_bytes: int = 0) -> Memory:
+    """`taken_bytes`: what is loaded besides."""
+    free = memory.available_memory()
+    return Memory(memory.total_memory(), None if free is None else free - taken_bytes)
 
 
 def _check_same(model: ManagedModel, candidate: Candidate, options: LoadOptions) -> None:

@@ -19,6 +19,7 @@ from localllm.planning.device_choice import chooses_gpus, requires_gpus
 from localllm.planning.draft_plan import beside, draft_bytes, place_draft
 from localllm.planning.needs import need_bytes
 from localllm.planning.plan import plan
+from localllm.planning.projector_plan import place_projector, projector_bytes
 from localllm.planning.tuned import Place, place_of
 from localllm.settings.config import Settings
 from localllm.supervisor.candidate import Candidate as Model
@@ -79,6 +80,7 @@ class Workers:
         free = memory.available_memory()
         need = need_bytes(model.info, beside(model.draft, options))
         need += 0 if model.draft is None else draft_bytes(model.info, options, model.draft)
+        need += projector_bytes(model.companion.projector, options)
         room = MOST_LOADED if free is None else int(USED_SHARE * free // need)
         self._most = max(1, min(MOST_LOADED, room))
 
@@ -128,10 +130,13 @@ class Workers:
             devices: Sequence[DeviceInfo] = hello.devices
             if model.draft is not None:
                 draft, _, devices = place_draft(model.info, options, model.draft, devices)
+            projector = model.companion.projector and place_projector(model.companion.projector, options, devices)
+            devices = projector.devices if projector else devices
             placement = plan(model.info, beside(model.draft, options), devices)
             return Load(
                 model.id, str(model.path), model.info, options, placement, model.defaults,
                 draft=draft, no_draft=model.no_draft,
+                projector=projector and projector.load, no_media=model.companion.no_media,
             )  # fmt: skip
 
         command = worker_command(

@@ -273,6 +273,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     context_length: int | None
     num_layers: int
     embedding_length: int | None
+    deepstack_layers: int = 0
+    """Layers that get further parts of a picture's rows."""
     feed_forward_length: int | None
     num_heads: int | None
     num_kv_heads: int | None
@@ -321,6 +323,11 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it has tokens for filling in the middle of a text."""
     products: Products = Products()
     """The matrices that each token is multiplied with."""
+
+    @property
+    def input_length(self) -> int | None:
+        """Numbers in one row of a picture or sound."""
+        return None if self.embedding_length is None else self.embedding_length * (1 + self.deepstack_layers)
 
     def __repr__(self) -> str:
         return f"<ModelInfo {self.name!r}, {self.architecture}, {self.num_parameters:,} parameters, {self.file_type}>"

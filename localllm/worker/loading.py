@@ -134,6 +134,9 @@ def load_model(
         sampling=resolve_sampling(with_defaults(SamplingParams(), load.defaults.params), load.info.sampling),
         bos_text=vocab.bos_text,
         eos_text=vocab.eos_text,
+        projector=None if load.projector is None else load.projector.info,
+        projector_device="" if load.projector is None else load.projector.device,
+        no_media=load.no_media,
     )
     vocab = vocab if backend is None else backend.vocab
     return ModelInMemory(report, vocab, backend, make_embedder, tokens, guesses)

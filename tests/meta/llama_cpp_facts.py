@@ -17,7 +17,7 @@ from gguf import MODEL_ARCH_NAMES
 PACKAGE = Path(__file__).parents[2] / "localllm"
 DOOR = ("localllm.llama.", "localllm.gguf.rules.")
 """Packages that may name architectures."""
-OUTSIDE = frozenset({"localllm.llama.facts", "localllm.types.upstream"})
+OUTSIDE = frozenset({"localllm.llama.fact_kinds", "localllm.llama.facts", "localllm.types.upstream"})
 """They are the lists."""
 ARCHITECTURES = frozenset(MODEL_ARCH_NAMES.values())
 
@@ -36,7 +36,7 @@ class Module(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """`place` is as in `llama.facts.Fact.places`."""
+    """`place` is as in `llama.fact_kinds.Fact.places`."""
 
     place: str
     why: str

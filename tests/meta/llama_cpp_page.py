@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from localllm.llama.facts import FACTS, KINDS, THENS, Fact
+from localllm.llama.fact_kinds import KINDS, THENS, Fact
+from localllm.llama.facts import FACTS
 from localllm.types import upstream
 from localllm.types.libraries import builds
 

@@ -7,7 +7,8 @@ import re
 from functools import cache
 from pathlib import Path
 
-from localllm.llama.facts import FACTS, KINDS, THENS
+from localllm.llama.fact_kinds import KINDS, THENS
+from localllm.llama.facts import FACTS
 from localllm.types import upstream
 from tests.meta.llama_cpp_facts import Finding, Module, findings, modules, top_level_names
 from tests.meta.llama_cpp_page import PAGE, page

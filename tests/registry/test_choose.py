@@ -7,7 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localllm.errors import InvalidParameter, ModelNotFound
-from localllm.registry.sources.choose import ListedFile, candidates, choose, choose_file, needed_bytes, projector
+from localllm.registry.sources.choose import (
+    Candidate,
+    ListedFile,
+    candidates,
+    choose,
+    choose_file,
+    needed_bytes,
+    projector,
+)
 from localllm.registry.sources.quants import bits, quant_of, shard_name, split_shard
 
 GB = 10**9
@@ -224,6 +232,18 @@ def test_the_projector_is_the_one_that_belongs_to_the_model(
 ) -> None:
     found = projector(files(*paths), choose_file(files(*paths), model, REPO))
     assert (found and found.path) == expected
+
+
+@pytest.mark.parametrize(
+    ("room", "expected"), [(None, "F16"), (1000, "F16"), (999, "Q8_0"), (400, "Q4_K_M"), (1, "Q4_K_M")]
+)
+def test_the_best_type_of_projector_that_memory_holds_is_taken(room: int | None, expected: str) -> None:
+    model = ListedFile("m-Q4_K_M.gguf", 100)
+    sizes = {"F32": 2000, "BF16": 1000, "F16": 1000, "Q8_0": 500, "Q4_K_M": 300}
+    listed = [ListedFile(f"mmproj-{quant}.gguf", size) for quant, size in sizes.items()]
+    found = projector([model, *listed], Candidate((model,)), None if room is None else 100 + room)
+    assert found is not None
+    assert found.path == f"mmproj-{expected}.gguf"
 
 
 PARTS = st.lists(

@@ -84,20 +84,23 @@ def names(plan: PullPlan) -> list[tuple[str, str]]:
 
 
 def test_a_repository_is_planned_with_sizes_digests_licence_and_its_commit(server: HubServer, net: Net) -> None:
-    plan = planned("hf.co/someone/m-GGUF:Q4_K_M", server, net, with_projector=True)
+    plan = planned("hf.co/someone/m-GGUF:Q4_K_M", server, net)
     assert plan.name == "hf.co/someone/m-GGUF:Q4_K_M"
     assert plan.source == f"hf.co/someone/m-GGUF@{COMMIT}"
     assert names(plan) == [("model", "m-Q4_K_M.gguf"), ("projector", "mmproj-F16.gguf")]
     assert plan.files[0].size_bytes == 5 * GB
     assert plan.files[0].digest is not None
     assert plan.files[0].digest.hex == REPOS["someone/m-GGUF"].sha256("m-Q4_K_M.gguf")
-    assert (plan.quant, plan.why, plan.license, plan.notices) == ("Q4_K_M", None, "apache-2.0", ())
+    assert (plan.quant, plan.why, plan.license) == ("Q4_K_M", None, "apache-2.0")
+    assert plan.notices == (
+        "with its projector for pictures and sound (mmproj-F16.gguf, 1 GB); --no-projector leaves it out",
+    )
     assert all(f"/resolve/{COMMIT}/" in file.url for file in plan.files)
 
 
 def test_the_urls_of_a_plan_serve_what_the_digests_promise(server: HubServer, net: Net) -> None:
     for name in ("hf.co/someone/tiny-GGUF:Q6_K", "hf.co/someone/tiny-GGUF:Q4_K_M"):
-        plan = planned(name, server, net, with_projector=True)
+        plan = planned(name, server, net)
         assert plan.files[-1].role == "projector"
         for file in plan.files:
             body = net.get_small(file.url, named_by_user=file.named_by_user, credential=file.credential).body
@@ -118,21 +121,17 @@ def test_the_shards_of_a_model_are_its_files_in_order(server: HubServer, net: Ne
 
 
 @pytest.mark.parametrize("name", ["hf:someone/m-GGUF/m-Q8_0.gguf", "hf.co/someone/m-GGUF:Q8_0"])
-def test_no_projector_is_planned_unless_it_is_asked_for_and_that_is_said(
-    name: str, server: HubServer, net: Net
-) -> None:
-    plan = planned(name, server, net)
+def test_a_projector_is_left_out_if_asked_and_that_is_said(name: str, server: HubServer, net: Net) -> None:
+    plan = planned(name, server, net, with_projector=False)
     assert names(plan) == [("model", "m-Q8_0.gguf")]
     (notice,) = plan.notices
     assert "mmproj-F16.gguf, 1 GB" in notice
-    assert "images are not served yet" in notice
-    assert not planned(name, server, net, with_projector=True).notices
+    assert "is left out, as requested" in notice
+    assert names(planned(name, server, net)) == [("model", "m-Q8_0.gguf"), ("projector", "mmproj-F16.gguf")]
 
 
-def test_a_file_that_was_named_is_planned_with_its_projector_if_asked(server: HubServer, net: Net) -> None:
-    name = "hf:someone/m-GGUF/m-Q8_0.gguf"
-    assert len(planned(name, server, net, with_projector=True).files) == 2
-    shard = planned("hf:someone/m-GGUF/Q6_K/m-Q6_K-00002-of-00002.gguf", server, net)
+def test_a_file_that_was_named_is_planned_with_its_shards(server: HubServer, net: Net) -> None:
+    shard = planned("hf:someone/m-GGUF/Q6_K/m-Q6_K-00002-of-00002.gguf", server, net, with_projector=False)
     assert len(shard.files) == 2
 
 

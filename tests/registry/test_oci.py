@@ -62,7 +62,7 @@ def test_layers_become_files_texts_and_parameters(server: OciServer, net: Net) -
         ("template", b"{{ .Prompt }}"),
     ]
     server.add("library/m", layers, tag="8b")
-    plan = planned(server, net, tag="8b", with_projector=True)
+    plan = planned(server, net, tag="8b")
     assert [(file.role, file.file_name) for file in plan.files] == [
         ("model", "m-8b.gguf"),
         ("projector", "mmproj-m-8b.gguf"),
@@ -75,7 +75,7 @@ def test_layers_become_files_texts_and_parameters(server: OciServer, net: Net) -
     assert plan.messages == (Message("user", "Hi"), Message("assistant", "Ho"))
     assert plan.license == "Apache-2.0"
     assert plan.license_text == (LICENSE, "And another one")
-    (notice,) = plan.notices
+    notice = plan.notices[-1]
     assert "num_gpu" in notice
     assert "--gpu-layers" in notice
 
@@ -169,7 +169,7 @@ def test_what_llama_cpp_cannot_read_is_refused_before_anything_big_is_downloaded
         ([], {"requires": "0.14.0"}, "made for Ollama 0.14.0 and may need"),
         ([], {"model_family": "gemma3"}, "may need Ollama's patched loader"),
         ([("projector", b"a"), ("projector", b"b")], {}, "2 projectors; the first is used"),
-        ([("projector", b"a")], {}, "its projector for images .* is not downloaded: images are not served yet"),
+        ([("projector", b"a")], {}, "its projector for pictures and sound .* is left out, as requested"),
         ([("embed", b"a")], {}, "unknown kinds are ignored: embed"),
         ([("messages", b'[{"role":"user","images":["x"]}]')], {}, "1 of its first messages"),
         (
@@ -183,7 +183,7 @@ def test_what_a_user_should_know_is_a_notice(
     layers: list[tuple[str, bytes]], config: dict[str, Any], says: str, server: OciServer, net: Net
 ) -> None:
     server.add("library/m", [("model", MODEL), *layers], config)
-    plan = planned(server, net, with_projector="projectors" in says)
+    plan = planned(server, net, with_projector="left out" not in says)
     assert plan.params == SamplingParams()
     assert plan.messages == ()
     assert re.search(says, "\n".join(plan.notices))

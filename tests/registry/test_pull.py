@@ -125,19 +125,28 @@ def test_a_name_of_the_catalog_brings_its_own_quantization_and_keeps_its_short_n
     assert resolve("smollm2:135m", settings.data_dir).path.read_bytes() == gguf
 
 
-def test_a_split_model_is_one_model_and_its_projector_stays_there(
+def test_a_split_model_is_one_model_and_a_later_pull_needs_only_its_projector(
     settings: Settings, hub: HubServer, tmp_path: Path
 ) -> None:
     write_llama(tmp_path / "model.gguf", max_tensors_per_file=8)
     shards = {path.name: path.read_bytes() for path in shards_of(tmp_path / "model.gguf")}
     hub.repos["ann/split-GGUF"] = Repo({**shards, "mmproj-F16.gguf": b"GGUF-not-looked-into"})
-    model = pull(settings, "hf.co/ann/split-GGUF")
+    model = pull(msgspec.structs.replace(settings, projector="off"), "hf.co/ann/split-GGUF")
     found = resolve(model.id, settings.data_dir)
     assert read_model_info(found.path).split_count == len(shards)
+    assert found.projector is None
+    found.release()
+    with Puller(settings) as puller:
+        plan = puller.plan(model.id, threading.Event())
+        assert [file.role for file in plan.files] == [*["model"] * len(shards), "projector"]
+        assert [file.role for file in puller.missing(plan)] == ["projector"]
+    found = resolve(pull(settings, model.id).id, settings.data_dir)
+    assert found.projector is not None
+    assert found.projector.read_bytes() == b"GGUF-not-looked-into"
     found.release()
     manifest = store_of(settings.data_dir).find(parse(model.id))
     assert manifest is not None
-    assert [file.role for file in manifest.files] == ["model"] * len(shards)
+    assert [file.role for file in manifest.files] == [*["model"] * len(shards), "projector"]
 
 
 def test_a_model_of_a_registry_brings_what_it_sets(settings: Settings, gguf: bytes) -> None:

@@ -22,6 +22,7 @@ from localllm.types.load_options import LoadOptions
 if TYPE_CHECKING:
     from localllm.planning.draft_plan import DraftModel
     from localllm.planning.memory_fit import Fit
+    from localllm.planning.projector_plan import Companion
     from localllm.registry.sources.headers import Offer
 
 DOES_NOT_FIT = 1
@@ -51,13 +52,15 @@ class _Here(NamedTuple):
     ctx: int | None
     """The context length in its manifest."""
     tunings: tuple[Tuning, ...]
+    companion: Companion
 
 
 def _local(settings: Settings, model: str) -> _Here:
-    """Reads a model on this machine. Raises `ModelNotFound`."""
+    """Reads a model on this machine, and its projector. Raises `ModelNotFound`, and as a load does."""
     from localllm.gguf import read_header
     from localllm.registry.foreign.header_facts import check_is_known, check_is_model
     from localllm.registry.header_reading import read_info
+    from localllm.registry.projector_choice import find_projector
     from localllm.registry.resolve import resolve
 
     file = resolve(model, settings.data_dir)
@@ -66,7 +69,8 @@ def _local(settings: Settings, model: str) -> _Here:
         header = read_header(file.path)
         check_is_model(header)
         check_is_known(header)
-        return _Here(info, file.id, file.ctx, Tunings(settings.data_dir).of(file.path))
+        companion = find_projector(file, info, settings.for_model(file.id).load_options())
+        return _Here(info, file.id, file.ctx, Tunings(settings.data_dir).of(file.path), companion)
     finally:
         file.release()
 
@@ -160,9 +164,9 @@ def _show_one(settings: Settings, here: _Here, options: LoadOptions, *, as_json:
     from localllm.registry.offers.rating import chosen_options
 
     info, seen, free_bytes = here.info, seen_of(settings, whole=bool(here.tunings)), memory.available_memory()
-    draft = _draft_of(settings, here, options)
-    wanted = _as_tuned(here, chosen_options(info, options, free_bytes, draft), seen)
-    found = fit_in_memory(info, wanted, devices=seen.devices, free_bytes=free_bytes, draft=draft)
+    draft, projector = _draft_of(settings, here, options), here.companion.projector
+    wanted = _as_tuned(here, chosen_options(info, options, free_bytes, draft, projector), seen)
+    found = fit_in_memory(info, wanted, devices=seen.devices, free_bytes=free_bytes, draft=draft, projector=projector)
     (speed,) = speeds(settings, options, [info], seen.devices)
     if as_json:
         _write_json({**as_object(info, found), "speed": speed_object(speed)})
@@ -190,7 +194,19 @@ def story(info: ModelInfo, found: Fit) -> Iterator[str]:
     from localllm.registry.sources.source import clean  # text in a header is untrusted
 
     yield f"{clean(info.name or info.architecture)}: {_setup(found.ctx, found.slots, found.kv_type)}"
-    head = ("device", "layers", "weights", "KV cache", "computing", "worker", "draft", "together", "free", "")
+    head = (
+        "device",
+        "layers",
+        "weights",
+        "KV cache",
+        "computing",
+        "worker",
+        "draft",
+        "projector",
+        "together",
+        "free",
+        "",
+    )
     yield table(head, [_row(share) for share in found.shares], report.screen_columns()).rstrip("\n")
     if info.layer_bytes:
         least, most = min(info.layer_bytes), max(info.layer_bytes)
@@ -219,5 +235,14 @@ def _setup(ctx: int, slots: int, kv_type: str) -> str:
 
 def _row(share: Any) -> tuple[str, ...]:
     needs = share.needs
-    parts = (needs.weights, needs.kv, needs.compute, needs.process, needs.draft, needs.total, share.free_bytes)
+    parts = (
+        needs.weights,
+        needs.kv,
+        needs.compute,
+        needs.process,
+        needs.draft,
+        needs.projector,
+        needs.total,
+        share.free_bytes,
+    )
     return (share.device, str(share.layers), *map(size, parts), "" if share.fits else "too little")

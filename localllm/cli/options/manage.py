@@ -39,6 +39,9 @@ def pull(
         bool, Option("--force", help="Even if it cannot be used here: too little memory, or an unknown architecture")
     ] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Say what would be downloaded, and download nothing")] = False,
+    no_projector: Annotated[
+        bool, Option("--no-projector", help="Without the projector, which reads pictures and sound")
+    ] = False,
     quiet: Annotated[bool, Option("--quiet", "-q", help="Print errors only")] = False,
     as_json: opt.AsJson = False,
     **settings: Any,
@@ -48,7 +51,8 @@ def pull(
     from localllm.settings import config
 
     options = {"force": force, "dry_run": dry_run, "quiet": quiet, "as_json": as_json}
-    raise Exit(pull_models(config.load(settings), names, **options))
+    own = {"projector": "off"} if no_projector else {}
+    raise Exit(pull_models(config.load({**settings, **own}), names, **options))
 
 
 @takes("home")

@@ -101,6 +101,21 @@ def describe(model: ForeignModel) -> ForeignModel:
     )
 
 
+def projector_beside(model: Path) -> Path | None:
+    """The projector for a bare file (of a split model, its first) among the files of its folder, as `models` groups
+    them; of several types of the same, the one that a pull would take. None also if the folder cannot be read."""
+    try:
+        found = [path for path in model.parent.iterdir() if path.suffix.lower() == ".gguf" and path.is_file()]
+    except OSError:
+        return None
+    projectors = [ScannedFile(path, path.name, size_of(path) or 0) for path in found if "mmproj" in path.name.lower()]
+    bases = {without_quant(split_shard(path.name)[0]) for path in found if "mmproj" not in path.name.lower()}
+    own = without_quant(split_shard(model.name)[0])
+    allowed = [each for each in projectors if len(bases) <= 1 or own in each.relative.lower()]
+    chosen = _projector(allowed, [ScannedFile(model, model.name)])
+    return None if chosen is None else chosen.path
+
+
 def _projector(projectors: Iterable[ScannedFile], model: Sequence[ScannedFile]) -> ScannedFile | None:
     by_path = {file.relative: file for file in projectors}
     listed = [ListedFile(file.relative, file.size_bytes) for file in by_path.values()]

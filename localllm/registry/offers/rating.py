@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from localllm.errors import LocalLLMError
@@ -10,6 +11,7 @@ from localllm.planning.contexts import Memory, with_context
 from localllm.planning.draft_plan import DraftModel
 from localllm.planning.memory_fit import Fit, fit_in_memory
 from localllm.planning.prediction import speeds
+from localllm.planning.projector_plan import Projector, fitted, misfit, projector_bytes, with_rows
 from localllm.planning.speeds import NotPredicted, Speed
 from localllm.registry.sources.headers import Offer
 from localllm.settings.config import Settings
@@ -48,10 +50,16 @@ def rated(
 
 
 def chosen_options(
-    info: ModelInfo, options: LoadOptions, free_bytes: int | None, draft: DraftModel | None = None
+    info: ModelInfo,
+    options: LoadOptions,
+    free_bytes: int | None,
+    draft: DraftModel | None = None,
+    projector: Projector | None = None,
 ) -> LoadOptions:
-    """The options with the context that a load would choose. Raises `LoadFailed` if the draft cannot guess for it."""
-    return with_context(info, options, Memory(memory.total_memory(), free_bytes), draft)
+    """The options with the context that a load would choose, and the ubatch that the projector needs. Raises
+    `LoadFailed` if the draft cannot guess for it."""
+    free_bytes = None if free_bytes is None else free_bytes - projector_bytes(projector, options)
+    return with_context(info, with_rows(options, projector), Memory(memory.total_memory(), free_bytes), draft)
 
 
 def _fit_or_reason(
@@ -60,8 +68,10 @@ def _fit_or_reason(
     if one.info is None:
         return one.why_not or "its header could not be read"
     try:
-        return fit_in_memory(
-            one.info, chosen_options(one.info, options, free_bytes), devices=devices, free_bytes=free_bytes
-        )
+        projector = None
+        if one.projector is not None and options.projector != "off" and not misfit(one.info, one.projector):
+            projector = Projector(Path(), fitted(one.info, one.projector))
+        wanted = chosen_options(one.info, options, free_bytes, projector=projector)
+        return fit_in_memory(one.info, wanted, devices=devices, free_bytes=free_bytes, projector=projector)
     except LocalLLMError as error:
         return error.message

@@ -43,7 +43,8 @@ _BESIDE = re.compile(
     r"(?:^|[-._/ ])(?:draft|mtp|eagle[0-9]*|dflash|dspark|assistant|lora|adapters?|vocab)(?=$|[-._/ ])", re.IGNORECASE
 )
 """Names of files that assist or modify a model; taken as models only if there is no other candidate."""
-_PROJECTOR_ORDER = ("F16", "BF16", "F32", "Q8_0")
+_PROJECTOR_ORDER = ("F16", "BF16", "Q8_0")
+"""Types of projectors, best first: F32 is as good as the first two, and twice as large."""
 
 
 @dataclass(frozen=True)
@@ -182,14 +183,20 @@ def _composed(path: str) -> str:
     return unicodedata.normalize("NFC", path)
 
 
-def projector(files: Iterable[ListedFile], model: Candidate) -> ListedFile | None:
-    """The model's projector (mmproj): by nearest parent folder, then by name, then F16 before other types."""
+def projector(files: Iterable[ListedFile], model: Candidate, budget_bytes: int | None = None) -> ListedFile | None:
+    """The model's projector (mmproj): by nearest parent folder, then by name, then the best type with which both files
+    fit into `budget_bytes`, else the smallest."""
     base = without_quant(model.files[0].path)
+    room = None if budget_bytes is None else budget_bytes - sum(file.size_bytes for file in model.files)
 
-    def rank(file: ListedFile) -> tuple[int, bool, int, str]:
+    def rank(file: ListedFile) -> tuple[int, bool, int, int, str]:
         quant = quant_of(file.path)
-        order = _PROJECTOR_ORDER.index(quant) if quant in _PROJECTOR_ORDER else len(_PROJECTOR_ORDER)
-        return -len(file.folder), base not in file.name.lower(), order, file.path
+        kind = len(_PROJECTOR_ORDER) + (quant == "F32")
+        order = _PROJECTOR_ORDER.index(quant) if quant in _PROJECTOR_ORDER else kind
+        if room is not None and file.size_bytes > room:
+            order = len(_PROJECTOR_ORDER) + 2
+        by_size = file.size_bytes if order > len(_PROJECTOR_ORDER) + 1 else 0
+        return -len(file.folder), base not in file.name.lower(), order, by_size, file.path
 
     model_folder = f"{model.files[0].folder}/"
     near = [

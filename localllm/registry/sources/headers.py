@@ -12,13 +12,15 @@ import msgspec
 
 from localllm.errors import Cancelled, InvalidModelFile, LocalLLMError, PullFailed
 from localllm.gguf import Header, model_info
+from localllm.gguf.projectors import projector_info
+from localllm.planning.projector_plan import need_of
 from localllm.registry.foreign.header_facts import check_is_known, check_is_model
 from localllm.registry.remote import PullPlan, RemoteFile
 from localllm.registry.sources.choose import Candidate
 from localllm.registry.sources.quants import without_quant
 from localllm.registry.sources.remote_header import HeaderReader
 from localllm.registry.sources.retyping import retyped
-from localllm.types import ModelInfo
+from localllm.types import ModelInfo, ProjectorInfo
 from localllm.types.headers.products import Products
 
 MAX_MODELS = 8
@@ -45,6 +47,8 @@ class Offer:
     """Whether a pull without a quantization would choose it on this machine."""
     why: str | None = None
     """Why it would be chosen: a phrase."""
+    projector: ProjectorInfo | None = None
+    """The projector that would be pulled with it, as far as its header can be used."""
 
 
 class Headers:
@@ -59,6 +63,7 @@ class Headers:
         for one in candidates:
             self._models.setdefault(_model_of(one), []).append(one)
         self._known: dict[str, tuple[Header, ...] | LocalLLMError] = {}
+        self._projectors: dict[str, ProjectorInfo | None] = {}
 
     def info(self, candidate: Candidate) -> ModelInfo:
         """The header's model with the weights of this candidate. Raises `PullFailed`, `InvalidModelFile`."""
@@ -69,6 +74,12 @@ class Headers:
         if isinstance(headers, LocalLLMError):
             raise headers
         return _resized(headers, candidate.size_bytes, candidate.quant)
+
+    def projector(self, file: RemoteFile) -> ProjectorInfo | None:
+        """What the header of a projector says; None: it cannot be read, or the projector not be used."""
+        if file.file_name not in self._projectors:
+            self._projectors[file.file_name] = projector_of(file, self._reader)
+        return self._projectors[file.file_name]
 
     def _read(self, same: list[Candidate]) -> tuple[Header, ...] | LocalLLMError:
         if len(self._known) >= MAX_MODELS:
@@ -84,6 +95,21 @@ class Headers:
             return error
 
 
+def projector_of(file: RemoteFile, reader: HeaderReader) -> ProjectorInfo | None:
+    """As `Headers.projector`. Raises `Cancelled`."""
+    try:
+        return projector_info(reader.read([file])[0])
+    except Cancelled:
+        raise
+    except LocalLLMError:
+        return None
+
+
+def _projector_of(plan: PullPlan, reader: HeaderReader) -> ProjectorInfo | None:
+    file = next((file for file in plan.files if file.role == "projector"), None)
+    return None if file is None else projector_of(file, reader)
+
+
 def plan_offer(plan: PullPlan, reader: HeaderReader) -> Offer:
     """The model of a source that has only one."""
     models = [file for file in plan.files if file.role == "model"]
@@ -92,10 +118,10 @@ def plan_offer(plan: PullPlan, reader: HeaderReader) -> Offer:
         info = _info_of(plan, reader)
     except (PullFailed, InvalidModelFile) as error:
         why_not = error.message
-    size_bytes = sum(file.size_bytes or 0 for file in models)
     return Offer(
-        plan.name, plan.quant, size_bytes, len(models), info, why_not, plan.license, is_chosen=True, why=plan.why
-    )
+        plan.name, plan.quant, plan.size_bytes or 0, len(models), info, why_not, plan.license, is_chosen=True,
+        why=plan.why, projector=_projector_of(plan, reader),
+    )  # fmt: skip
 
 
 def with_header(plan: PullPlan, reader: HeaderReader, measure: Measure) -> PullPlan:
@@ -112,7 +138,10 @@ def with_header(plan: PullPlan, reader: HeaderReader, measure: Measure) -> PullP
         need_bytes = measure(info)
     except LocalLLMError:
         need_bytes = None
-    return replace(plan, info=info, need_bytes=need_bytes)
+    projector = _projector_of(plan, reader)
+    if need_bytes is not None and projector is not None:
+        need_bytes += need_of(projector)
+    return replace(plan, info=info, need_bytes=need_bytes, projector=projector)
 
 
 def _info_of(plan: PullPlan, reader: HeaderReader) -> ModelInfo:

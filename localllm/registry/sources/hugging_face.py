@@ -5,7 +5,10 @@ Knows nothing of sockets and disks; `hub_api` makes the requests, `choose` the c
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from localllm.errors import InvalidModelFile, InvalidParameter, LocalLLMError, ModelNotFound, PullFailed
+from localllm.planning.projector_plan import need_of
 from localllm.registry.manifest import Role
 from localllm.registry.names.model_names import HubFile, HubRepo
 from localllm.registry.remote import Cancelled, PullPlan, RemoteFile
@@ -14,8 +17,8 @@ from localllm.registry.sources.choose import Candidate, Choice, ListedFile
 from localllm.registry.sources.headers import Headers, Measure, Offer
 from localllm.registry.sources.hugging_face_api import DEFAULT_ENDPOINT, MAX_HITS, Hub, HubHit, Listing
 from localllm.registry.sources.remote_header import HeaderReader
-from localllm.registry.sources.source import Fetch, checked_file_name, clean, left_out
-from localllm.types import ModelInfo
+from localllm.registry.sources.source import Fetch, checked_file_name, clean, left_out, taken_in
+from localllm.types import ModelInfo, ProjectorInfo
 
 __all__ = ["DEFAULT_ENDPOINT", "HubHit", "offers", "plan", "search"]
 
@@ -27,14 +30,14 @@ def plan(
     endpoint: str = DEFAULT_ENDPOINT,
     token: str | None = None,
     budget_bytes: int | None = None,
-    with_projector: bool = False,
+    with_projector: bool = True,
     measure: Measure | None = None,
     reader: HeaderReader | None = None,
 ) -> PullPlan:
     """What to download for `name`, now.
 
     `budget_bytes`: the memory that a model may use on this machine, which determines the quantization if none is named;
-    None: any. `with_projector`: whether to include the model's projector for images; if not, a notice says so.
+    None: any. `with_projector`: whether to include the model's projector; a notice says so.
     `measure` computes the memory need from a header, which is then read; without it, or if no header can be read, the
     need is estimated from the file size. `reader` reads the headers; None: by requests.
 
@@ -51,18 +54,25 @@ def plan(
     chosen = choice.candidate
     notices = [choice.notice] if choice.notice else []
     files = [_remote(hub, listing, file, "model") for file in chosen.files]
+    projector: ProjectorInfo | None = None
     if beside is not None and with_projector:
         files.append(_remote(hub, listing, beside, "projector"))
+        notices.append(taken_in(beside.name, beside.size_bytes))
+        projector = None if needs is None else headers.projector(files[-1])
     elif beside is not None:
         notices.append(left_out(beside.name, beside.size_bytes))
     if any(file.digest is None for file in files):
         notices.append(f"{hub.host} does not give the sha256 of every file, so the download cannot be verified")
+    need_bytes = None if needs is None else needs.known(chosen)
+    if need_bytes is not None and projector is not None:
+        need_bytes += need_of(projector)
     return PullPlan(
         name=str(name),
         source=f"hf.co/{listing.repo}@{listing.commit}",
         files=tuple(files),
         quant=chosen.quant,
-        need_bytes=None if needs is None else needs.known(chosen),
+        need_bytes=need_bytes,
+        projector=projector,
         info=None if needs is None else needs.info(chosen),
         problem=None if needs is None else needs.problem(chosen),
         why=choice.why,
@@ -89,6 +99,7 @@ def offers(
     token: str | None = None,
     preferred: str | None = None,
     budget_bytes: int | None = None,
+    with_projector: bool = True,
     measure: Measure | None = None,
     reader: HeaderReader | None = None,
 ) -> list[Offer]:
@@ -104,18 +115,27 @@ def offers(
     headers = _headers(hub, listing, reader or HeaderReader(fetch))
     chosen: Choice | None
     if isinstance(name, HubFile) or name.quant is not None:
-        chosen, _ = _choose(name, listing, None, False, None)
+        chosen, _ = _choose(name, listing, None, with_projector, None)
         found = [chosen.candidate]
     else:
         found = [one for one in choose.candidates(listing.files) if one.whole]
         needs = None if measure is None else _Measured(headers, measure)
         wanted = HubRepo(name.repo, preferred, name.revision)
         try:
-            chosen, _ = _choose(wanted, listing, budget_bytes, False, needs)
+            chosen, _ = _choose(wanted, listing, budget_bytes, with_projector, needs)
         except (InvalidParameter, ModelNotFound):  # it has several models, or lacks this quantization
             chosen = None
     alone = [quant for quant in (one.quant for one in found) if [each.quant for each in found].count(quant) == 1]
-    return [_offer(name, one, headers, listing, chosen, by_quant=one.quant in alone) for one in found]
+
+    def with_its_projector(offer: Offer, one: Candidate) -> Offer:
+        beside = choose.projector(listing.files, one, budget_bytes) if with_projector and offer.info else None
+        if beside is None:
+            return offer
+        projector = headers.projector(_remote(hub, listing, beside, "projector"))
+        return replace(offer, size_bytes=offer.size_bytes + beside.size_bytes, projector=projector)
+
+    made = [(_offer(name, one, headers, listing, chosen, by_quant=one.quant in alone), one) for one in found]
+    return [with_its_projector(offer, one) for offer, one in made]
 
 
 def _offer(
@@ -207,7 +227,7 @@ def _choose(
         extra = min((file.size_bytes for file in listing.files if "mmproj" in file.name.lower()), default=0)
         extra = extra if with_projector else 0
         choice = choose.choose(listing.files, name.quant, budget_bytes, name.repo, extra, needs)
-    return choice, choose.projector(listing.files, choice.candidate)
+    return choice, choose.projector(listing.files, choice.candidate, budget_bytes)
 
 
 def _remote(hub: Hub, listing: Listing, file: ListedFile, role: Role) -> RemoteFile:

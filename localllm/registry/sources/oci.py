@@ -25,7 +25,16 @@ from localllm.registry.remote import Credential, PullPlan, RemoteFile
 from localllm.registry.sources.oci_auth import NO_LOGIN, Login, credentials
 from localllm.registry.sources.oci_layers import GO, JINJA, Texts, read_texts
 from localllm.registry.sources.ollama_only import OFTEN_ITS_OWN, refused_family
-from localllm.registry.sources.source import Fetch, SizeBytes, checked_file_name, clean, decode, header, left_out
+from localllm.registry.sources.source import (
+    Fetch,
+    SizeBytes,
+    checked_file_name,
+    clean,
+    decode,
+    header,
+    left_out,
+    taken_in,
+)
 
 ACCEPT = "application/vnd.docker.distribution.manifest.v2+json, application/vnd.oci.image.manifest.v1+json"
 KIND = "application/vnd.ollama.image."
@@ -81,7 +90,7 @@ def plan(
     *,
     logins: Mapping[str, Login] | None = None,
     insecure_hosts: Collection[str] = (),
-    with_projector: bool = False,
+    with_projector: bool = True,
 ) -> PullPlan:
     """What to download for `name`, now.
 
@@ -272,7 +281,9 @@ def _notices(config: _Config, by_kind: list[tuple[str, _Layer]], *, with_project
     projectors = [layer for kind, layer in by_kind if kind == "projector"]
     if projectors and not with_projector:
         notices.append(left_out(projectors[0].digest.short, projectors[0].size))
-    elif len(projectors) > 1:
+    elif projectors:
+        notices.append(taken_in(projectors[0].digest.short, projectors[0].size))
+    if len(projectors) > 1:
         notices.append(f"it has {kinds.count('projector')} projectors; the first is used")
     unknown = sorted({clean(kind)[:60] for kind in kinds} - {"model", "projector", *_TEXTS})
     if unknown:

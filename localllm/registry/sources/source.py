@@ -110,8 +110,14 @@ def shown_size(size_bytes: int) -> str:
 
 def left_out(file_name: str, size_bytes: int) -> str:
     """The notice that a model's projector is not downloaded."""
-    what = f"its projector for images ({clean(file_name)}, {shown_size(size_bytes)})"
-    return f"{what} is not downloaded: images are not served yet"
+    what = f"its projector for pictures and sound ({clean(file_name)}, {shown_size(size_bytes)})"
+    return f"{what} is left out, as requested; a pull without --no-projector and projector=off adds it"
+
+
+def taken_in(file_name: str, size_bytes: int) -> str:
+    """The notice that it is."""
+    what = f"{clean(file_name)}, {shown_size(size_bytes)}"
+    return f"with its projector for pictures and sound ({what}); --no-projector leaves it out"
 
 
 def header(response: SmallResponse, name: str) -> str:

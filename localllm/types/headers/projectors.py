@@ -49,11 +49,12 @@ class ProjectorInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Tensor data."""
     num_parameters: int
     width: int
-    """Numbers in one row: the embedding length of the text model, times one more than its deepstack layers."""
+    """Numbers in one row: the embedding length of the text model, times one more than its deepstack layers. 0: unknown.
+    """
     vision: VisionEncoder | None = None
     audio: AudioEncoder | None = None
     compute_bytes: int = 0
-    """The encoders' compute buffers for the largest piece, without flash attention."""
+    """The encoders' compute buffers for the largest picture and sound, with flash attention."""
 
     @property
     def reads(self) -> tuple[MediaKind, ...]:

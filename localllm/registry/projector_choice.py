@@ -1,0 +1,66 @@
+"""Finds a model's projector: the file that the user named, the one pulled with it, or the only one beside a bare file.
+
+Reads its header, and checks that it is one for this model. Knows nothing of devices.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from localllm.errors import LoadFailed, LocalLLMError
+from localllm.gguf.projectors import read_projector
+from localllm.gguf.rules.pictures import RowLimits
+from localllm.planning.projector_plan import NO_COMPANION, Companion, Projector, fitted, misfit
+from localllm.registry.foreign.file_groups import projector_beside
+from localllm.registry.resolve import ModelFile, is_downloadable
+from localllm.system.shell_words import shell_word
+from localllm.types import ModelInfo
+from localllm.types.load_options import LoadOptions
+
+OFF = "its projector is off (projector=off); --projector auto uses it"
+
+
+def find_projector(file: ModelFile, info: ModelInfo, options: LoadOptions) -> Companion:
+    """The projector for `file`, whose header is `info`. One that nobody named is left out if it is of no use.
+
+    For one that the user named, or wants on a device, raises `LoadFailed` and its subclasses.
+    """
+    if options.projector == "off":
+        return Companion(no_media=OFF)
+    is_asked = options.mmproj is not None or options.projector != "auto"
+    if not info.causal:
+        return NO_COMPANION
+    path = file.projector if options.mmproj is None else Path(options.mmproj).expanduser()
+    if path is None and file.is_bare:
+        path = projector_beside(file.path)
+    if path is None:
+        if is_asked:
+            raise LoadFailed(f"{file.id} has no projector (mmproj); {_remedy(file)}", param="projector")
+        return Companion(no_media=f"it has no projector (mmproj); {_remedy(file)}")
+    try:
+        return Companion(_checked(path, info, options))
+    except LocalLLMError as error:
+        if is_asked:
+            raise
+        return Companion(no_media=f"its projector cannot be used: {error.message}")
+
+
+def useful_projector(file: ModelFile, info: ModelInfo, options: LoadOptions) -> Companion:
+    """As `find_projector`, with the reason in place of an error."""
+    try:
+        return find_projector(file, info, options)
+    except LocalLLMError as error:
+        return Companion(no_media=f"it would not load: {error.message}")
+
+
+def _checked(path: Path, info: ModelInfo, options: LoadOptions) -> Projector:
+    found = read_projector(path, RowLimits(options.image_min_tokens, options.image_max_tokens))
+    if problem := misfit(info, found):
+        raise LoadFailed(f"{path.name} {problem}; --mmproj names another projector", param="mmproj")
+    return Projector(path, fitted(info, found))
+
+
+def _remedy(file: ModelFile) -> str:
+    if not file.is_bare and is_downloadable(file.id):
+        return f"localllm pull {shell_word(file.id)} downloads it if the model has one, --mmproj FILE names one"
+    return "--mmproj FILE names one"
