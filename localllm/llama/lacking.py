@@ -5,18 +5,22 @@ A wheel links only what its own program needs, and older versions have fewer fun
 
 from __future__ import annotations
 
-from typing import Any
-
 from localllm.llama.bindings import is_there
 from localllm.llama.drafts import next_symbols
+from localllm.llama.library import Library
+from localllm.llama.media.opening import why_no_media
 
 GUESSES = "guesses from hidden states (MTP, EAGLE-3, DFlash, assistants)"
 QUANTIZE = "`localllm quantize`"
+MEDIA = "pictures and sound (libmtmd)"
 
 
-def lacking(api: Any) -> tuple[str, ...]:
+def lacking(library: Library) -> tuple[str, ...]:
     """For people; empty: nothing is known to be missing."""
-    functions = next_symbols.find(api)
-    lacks_guesses = functions is None or not functions.reads_layers
-    lacks_quantize = not is_there(api, "llama_model_quantize")
-    return (GUESSES,) * lacks_guesses + (QUANTIZE,) * lacks_quantize
+    functions = next_symbols.find(library.api)
+    missing = {
+        GUESSES: functions is None or not functions.reads_layers,
+        QUANTIZE: not is_there(library.api, "llama_model_quantize"),
+        MEDIA: bool(why_no_media(library)),
+    }
+    return tuple(what for what, is_missing in missing.items() if is_missing)

@@ -40,6 +40,8 @@ class Companion(NamedTuple):
     projector: Projector | None = None
     no_media: str = ""
     """Why there is none, and what to type: `LoadedModel.no_media`."""
+    is_unused: bool = False
+    """Whether there is one that is not used."""
 
 
 NO_COMPANION = Companion()

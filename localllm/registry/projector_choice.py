@@ -26,7 +26,7 @@ def find_projector(file: ModelFile, info: ModelInfo, options: LoadOptions) -> Co
     For one that the user named, or wants on a device, raises `LoadFailed` and its subclasses.
     """
     if options.projector == "off":
-        return Companion(no_media=OFF)
+        return Companion(no_media=OFF, is_unused=file.projector is not None)
     is_asked = options.mmproj is not None or options.projector != "auto"
     if not info.causal:
         return NO_COMPANION
@@ -42,7 +42,7 @@ def find_projector(file: ModelFile, info: ModelInfo, options: LoadOptions) -> Co
     except LocalLLMError as error:
         if is_asked:
             raise
-        return Companion(no_media=f"its projector cannot be used: {error.message}")
+        return Companion(no_media=f"its projector cannot be used: {error.message}", is_unused=True)
 
 
 def useful_projector(file: ModelFile, info: ModelInfo, options: LoadOptions) -> Companion:
@@ -50,7 +50,7 @@ def useful_projector(file: ModelFile, info: ModelInfo, options: LoadOptions) -> 
     try:
         return find_projector(file, info, options)
     except LocalLLMError as error:
-        return Companion(no_media=f"it would not load: {error.message}")
+        return Companion(no_media=f"it would not load: {error.message}", is_unused=True)
 
 
 def _checked(path: Path, info: ModelInfo, options: LoadOptions) -> Projector:

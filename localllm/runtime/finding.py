@@ -21,7 +21,7 @@ from localllm.planning.tuned import Tunings
 from localllm.settings.config import Settings
 from localllm.supervisor.candidate import Candidate
 from localllm.system.worker_threads import Threads
-from localllm.types import ModelDefaults, ModelInfo
+from localllm.types import MediaKind, ModelDefaults, ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.types.states import AvailableModel
 
@@ -46,6 +46,11 @@ class ModelDescription(NamedTuple):
     defaults: ModelDefaults
     ctx: int | None
     companion: Companion = NO_COMPANION
+
+    @property
+    def reads(self) -> tuple[MediaKind, ...]:
+        """What it reads beside text."""
+        return () if self.companion.projector is None else self.companion.projector.info.reads
 
 
 MAX_DESCRIBED = 1000

@@ -10,11 +10,12 @@ none, at the edges of a literal that has some there. Plain frozen data. Knows no
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Literal
 
 import msgspec
 
-from localllm.types.conversation import Function, Rendering
+from localllm.types.conversation import Function, MediaKind, Rendering
 from localllm.types.structures import Structure, Tags
 
 SlotKind = Literal["name", "id", "number", "arguments"]
@@ -195,10 +196,14 @@ class ChatFormat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 Beginning = Literal["thought", "either", "text"]
 """Where an answer begins: inside reasoning that the prompt opened; where the model may open it; or after it."""
 
-Capability = Literal["completion", "chat", "tools", "thinking", "structured_outputs", "embedding", "rerank"]
+Capability = Literal[
+    "completion", "chat", "tools", "thinking", "vision", "audio", "structured_outputs", "embedding", "rerank"
+]
 
 
-def capabilities(*, generates: bool, chats: bool, thinks: bool, ranks: bool) -> list[Capability]:
+def capabilities(
+    *, generates: bool, chats: bool, thinks: bool, ranks: bool, reads: Collection[MediaKind] = ()
+) -> list[Capability]:
     """A model's capabilities. All chat models take tools. That generative models can embed, too, is not listed."""
     if not generates:
         return ["rerank"] if ranks else ["embedding"]
@@ -207,6 +212,7 @@ def capabilities(*, generates: bool, chats: bool, thinks: bool, ranks: bool) -> 
         found += ["chat", "tools"]
     if chats and thinks:
         found.append("thinking")
+    found += [*["vision"] * ("image" in reads), *["audio"] * ("audio" in reads)]  # type: ignore[list-item]
     return [*found, "structured_outputs"]
 
 

@@ -14,6 +14,7 @@ from localllm.llama.context import Attention, Batching, KvMemory
 from localllm.llama.drafts.making import KeptVectors
 from localllm.llama.embedding import LlamaEmbedder
 from localllm.llama.library import Library
+from localllm.llama.media.opening import why_no_media
 from localllm.llama.model import LlamaModel
 from localllm.llama.rope import rope_of
 from localllm.llama.spread import Spread, use_numa
@@ -97,6 +98,8 @@ def load_model(
     guessing.check(model)
     backend = None if attention is None else _backend(library, model, load, threads, attention, guessing.kept)
     guesses = guessing.sources(model, backend, threads)
+    no_media = "" if load.projector is None else why_no_media(library)
+    projector = None if no_media else load.projector
     report = LoadedModel(
         id=load.model_id,
         path=load.path,
@@ -134,9 +137,9 @@ def load_model(
         sampling=resolve_sampling(with_defaults(SamplingParams(), load.defaults.params), load.info.sampling),
         bos_text=vocab.bos_text,
         eos_text=vocab.eos_text,
-        projector=None if load.projector is None else load.projector.info,
-        projector_device="" if load.projector is None else load.projector.device,
-        no_media=load.no_media,
+        projector=projector and projector.info,
+        projector_device=projector.device if projector else "",
+        no_media=load.no_media or no_media,
     )
     vocab = vocab if backend is None else backend.vocab
     return ModelInMemory(report, vocab, backend, make_embedder, tokens, guesses)

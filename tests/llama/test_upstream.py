@@ -178,7 +178,7 @@ def test_functions_by_mangled_name_are_there(loaded_library: Library) -> None:
 
 @pytest.mark.parametrize("fact", [fact for fact in FACTS if fact.texts], ids=lambda fact: fact.what)
 def test_texts_that_are_searched_are_in_the_library(content: bytes, fact: Any, loaded_library: Library) -> None:
-    if "localllm.llama.log_text:QUANTIZING" in fact.places and QUANTIZE in lacking(loaded_library.api):
+    if "localllm.llama.log_text:QUANTIZING" in fact.places and QUANTIZE in lacking(loaded_library):
         pytest.skip("this library cannot quantize")
     assert [text for text in fact.texts if text.encode() not in content] == []
 

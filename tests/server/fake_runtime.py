@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from localllm.errors import InvalidParameter, ModelNotFound, SlotNotFound, UnsupportedParameter, clipped
+from localllm.planning.projector_plan import NO_COMPANION
 from localllm.runtime.pulling import Pulls
 from localllm.runtime.runtime import NOTHING, Answer, ModelDescription, OnProgress, Runtime
 from localllm.settings.config import Settings
@@ -179,6 +180,8 @@ class FakeRuntime(Runtime):
         self.notes: tuple[str, ...] = ()
         self.made: list[NewModel] = []
         self.widened: list[tuple[str, int]] = []
+        self.companion = NO_COMPANION
+        """Of a model that is described."""
         self.making: Making | None = None
         self.pulls = FakePulls()
 
@@ -230,7 +233,7 @@ class FakeRuntime(Runtime):
         return self.others
 
     async def described(self, model: AvailableModel) -> ModelDescription:
-        return ModelDescription(tiny_model(model.id).info, ModelDefaults(), None)
+        return ModelDescription(tiny_model(model.id).info, ModelDefaults(), None, self.companion)
 
     async def ensure(self, model_id: str, keep_alive_s: float | None = None) -> None:
         if model_id not in {model.id for model in self.models}:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from msgspec.structs import replace
 
 from localllm.errors import LoadFailed
+from localllm.planning.projector_plan import Companion, Projector
 from localllm.server.answers.catalog import Entry
 from localllm.server.apis.anthropic.models import Page, model_page
-from localllm.types import ChatFormat
+from localllm.types import AudioEncoder, ChatFormat, ProjectorInfo, VisionEncoder
 from localllm.types.states import AvailableModel
 from localllm.types.structures import Tags
 from tests.later import anthropic, openai
@@ -211,3 +215,42 @@ def test_a_file_that_cannot_be_read_is_listed_all_the_same(served: Served, monke
     assert served.http.get("/v1/models", headers=HEADERS).json()["data"][1]["capabilities"] is None
     other = served.http.get("/api/v0/models/other:1b").json()
     assert (other["quantization"], other["arch"], other["max_context_length"]) == ("Q4_K_M", None, None)
+
+
+SEES = replace(
+    THINKING,
+    projector=ProjectorInfo(
+        name=None, file_type="F16", size_bytes=1, num_parameters=2, width=64,
+        vision=VisionEncoder(
+            type="gemma3", image_size=896, patch_size=14, max_rows=256, span_rows=256, span_patches=4096
+        ),
+        audio=AudioEncoder(type="voxtral", sample_rate_hz=16_000, rows_per_s=6.2, span_rows=187),
+    ),
+)  # fmt: skip
+
+
+def test_every_list_says_what_a_model_reads_loaded_or_not(served: Served) -> None:
+    served.runtime.models = [SEES]
+    served.runtime.companion = Companion(Projector(Path("mmproj.gguf"), SEES.projector))
+    with httpx.Client(base_url=served.url, timeout=10) as client:
+
+        def got(path: str, **body: str) -> Any:
+            reply = client.post(path, json=body) if body else client.get(path)
+            assert reply.status_code == 200, reply.text
+            return reply.json()
+
+        for entry in got("/v1/models")["data"]:
+            assert entry["architecture"]["input_modalities"] == ["text", "image", "audio"]
+            assert {"vision", "audio"} <= {*entry["capabilities"]}
+        assert all("multimodal" in each["capabilities"] for each in got("/v1/models")["models"])
+        for name in ("tiny", "other:1b"):
+            assert got(f"/props?model={name}")["modalities"] == {"vision": True, "video": False, "audio": True}
+            shown = got("/api/show", model=name)
+            assert {"vision", "audio"} <= {*shown["capabilities"]}
+            assert "clip" in shown["details"]["families"]
+            assert shown["projector_info"]["clip.vision.projector_type"] == "gemma3"
+        assert all({"vision", "audio"} <= {*each["capabilities"]} for each in got("/api/tags")["models"])
+        assert {each["type"] for each in got("/api/v0/models")["data"]} == {"vlm"}
+        assert all(each["capabilities"]["vision"] for each in got("/api/v1/models")["models"])
+        listed = client.get("/v1/models", headers=HEADERS).json()["data"]
+        assert all(each["capabilities"]["image_input"]["supported"] for each in listed)

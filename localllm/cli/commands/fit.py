@@ -171,8 +171,17 @@ def _show_one(settings: Settings, here: _Here, options: LoadOptions, *, as_json:
     if as_json:
         _write_json({**as_object(info, found), "speed": speed_object(speed)})
     else:
-        report.write(*story(info, found), speed_sentence(speed))
+        report.write(*story(info, found), *_of_pictures(here.companion), speed_sentence(speed))
     return report.OK if found.fits else DOES_NOT_FIT
+
+
+def _of_pictures(companion: Companion) -> Iterator[str]:
+    projector = companion.projector
+    if projector is not None and projector.info.vision is not None:
+        largest, rows = size(projector.info.compute_bytes), projector.info.vision.max_rows
+        yield f"The projector needs {largest} for the largest picture ({rows:,} tokens); --image-max-tokens limits it."
+    elif companion.is_unused:
+        yield f"It reads text only: {companion.no_media}."
 
 
 def as_object(info: ModelInfo, found: Fit) -> dict[str, Any]:

@@ -19,9 +19,11 @@ from localllm.types import ChatFormat, ModelInfo
 def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool) -> int:
     """Print to stdout. Raises `ModelNotFound`, `InvalidModelFile`, `InvalidParameter`."""
     from localllm.cli.commands.model_settings import own_rows
+    from localllm.cli.commands.show_media import as_media_object, media_rows
     from localllm.cli.shared import formats
     from localllm.cli.shared.tuned import as_object, rows_for
     from localllm.registry.header_reading import read_info
+    from localllm.registry.projector_choice import useful_projector
     from localllm.registry.resolve import resolve
 
     model = settings.sections().model_named(model)
@@ -33,14 +35,18 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
     try:
         info = read_info(file)
         format = formats.format_of(file.path, info)
+        options = settings.for_model(file.id).load_options()
+        companion = useful_projector(file, info, options)
     finally:
         file.release()
+    reads = () if companion.projector is None else companion.projector.info.reads
     if as_json:
         from localllm.registry.names.digest import encode_digest
 
         shown: dict[str, Any] = msgspec.to_builtins(info)
         del shown["tensors"]
-        shown["capabilities"] = formats.abilities(info, format)
+        shown["capabilities"] = formats.abilities(info, format, reads)
+        shown["projector"] = as_media_object(companion)
         if format is not None:
             shown["chat_format"] = formats.as_json(format)
         if manifest is not None:
@@ -53,7 +59,8 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
         report.write_json(msgspec.json.encode(shown))
         return report.OK
     rows = table(info, format) + ([] if format is None else formats.rows(format))
-    abilities = ", ".join(formats.abilities(info, format))
+    rows += media_rows(settings, info, options, companion)
+    abilities = ", ".join(formats.abilities(info, format, reads))
     rows.append(("capabilities", abilities or "none by itself: it guesses for the model it was made for (--draft)"))
     rows += [] if manifest is None else _manifest_rows(manifest)
     rows += own_rows(settings, file.id) + rows_for(settings, file.path)
@@ -89,18 +96,12 @@ def _manifest_rows(manifest: Any) -> list[tuple[str, str]]:
         ("licence", manifest.license),
         ("added", manifest.created_at),
         ("files", ", ".join(f"{file.file_name} {file.digest.short}" for file in manifest.files)),
-        ("projector", _projector(manifest)),
         ("context set", manifest.ctx),
         ("system message", manifest.system),
         ("stop", ", ".join(map(repr, manifest.stop))),
         *msgspec.to_builtins(manifest.params).items(),
     ]
     return [(name, str(value)) for name, value in rows if value not in (None, "")]
-
-
-def _projector(manifest: Any) -> str | None:
-    has_one = any(file.role == "projector" for file in manifest.files)
-    return "unused: images are not supported yet" if has_one else None
 
 
 def table(info: ModelInfo, format: ChatFormat | None = None) -> list[tuple[str, str]]:

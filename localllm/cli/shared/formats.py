@@ -6,12 +6,12 @@ Knows nothing of templates.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from localllm.errors import LocalLLMError
-from localllm.types import Capability, ChatFormat, ModelInfo, capabilities
+from localllm.types import Capability, ChatFormat, MediaKind, ModelInfo, capabilities
 
 if TYPE_CHECKING:
     from localllm.worker.prompts.template_child import TemplateChild
@@ -27,13 +27,17 @@ def format_of(path: Path, info: ModelInfo) -> ChatFormat | None:
         return _format_in(path, info, child)
 
 
-def abilities(info: ModelInfo, format: ChatFormat | None) -> list[Capability]:
+def abilities(info: ModelInfo, format: ChatFormat | None, reads: Collection[MediaKind] = ()) -> list[Capability]:
     """The model's capabilities, as /v1/models lists them once it is loaded; none if it only guesses for another."""
     if info.draft_head is not None:
         return []
     thinks = format is not None and format.thinking != "never"
     return capabilities(
-        generates=info.causal, chats=format is not None, thinks=thinks, ranks=info.pooling == "rank" and not info.causal
+        generates=info.causal,
+        chats=format is not None,
+        thinks=thinks,
+        ranks=info.pooling == "rank" and not info.causal,
+        reads=reads,
     )
 
 

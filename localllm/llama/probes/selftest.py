@@ -14,9 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-from localllm.errors import InternalError, LoadFailed
+from localllm.errors import InternalError, LoadFailed, LocalLLMError
 from localllm.llama import backends
-from localllm.llama.lacking import QUANTIZE
+from localllm.llama.lacking import MEDIA, QUANTIZE
 from localllm.llama.library import CpuChoice
 from localllm.llama.probes.selftest_child import Answer, Request
 from localllm.llama.probes.selftest_memory import Memory, Outcome, Result, Trial
@@ -146,6 +146,17 @@ def known(data_dir: Path, runtime: Runtime) -> Outcome | None:
     """The runtime's remembered outcome; tries nothing. Raises `LoadFailed` if the runtime's files are gone."""
     recorded = msgspec.json.decode(RECORDED_PATH.read_bytes(), type=RecordedRun)
     return Memory(data_dir).get(_key(installed.find(runtime.library), recorded, runtime))
+
+
+def lacks_media(data_dir: Path, runtime: str = AUTO) -> bool:
+    """Whether the runtime that a load would use is known to have no libmtmd. Tries nothing, and does not raise."""
+    name = (runtimes.chosen(data_dir) or AUTO) if runtime == AUTO else runtime
+    try:
+        candidates = runtimes.usable(data_dir) if name == AUTO else [runtimes.named(name, data_dir)]
+        outcome = known(data_dir, candidates[0]) if candidates else None
+    except LocalLLMError:
+        return False
+    return outcome is not None and MEDIA in outcome.trial.lacks
 
 
 def _key(files: InstalledBindings, recorded: RecordedRun, runtime: Runtime) -> str:

@@ -82,7 +82,7 @@ def decode(request: Request, choice: CpuChoice) -> Answer:
         answer = Answer(
             greedy=context.greedy(request.prompt, request.singles),
             absent=tuple(map(str, loaded.absent)),
-            lacks=lacking(loaded.api),
+            lacks=lacking(loaded),
             build=loaded.known.version,
         )
         if not request.measure:

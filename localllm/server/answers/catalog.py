@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from localllm.errors import LocalLLMError, ModelNotFound
 from localllm.registry import resolve
-from localllm.runtime.runtime import among
+from localllm.runtime.runtime import ModelDescription, among
 from localllm.server.state import ServerState
-from localllm.types import Capability, LoadedModel, ModelInfo, capabilities
+from localllm.types import Capability, LoadedModel, MediaKind, ModelInfo, capabilities
 from localllm.types.states import AvailableModel
 
 MOST_WAIT_S = 2.0
@@ -30,6 +30,8 @@ class Entry(NamedTuple):
     """None if its file cannot be read or has not been read yet."""
     settings: Mapping[str, Any] = {}
     """The model's own settings."""
+    reads: tuple[MediaKind, ...] = ()
+    """What it reads beside text."""
 
     @property
     def ctx(self) -> int | None:
@@ -42,7 +44,7 @@ class Entry(NamedTuple):
     def capabilities(self) -> list[Capability] | None:
         if self.loaded is not None:
             return of_loaded(self.loaded)
-        return None if self.info is None else of_file(self.info)
+        return None if self.info is None else of_file(self.info, self.reads)
 
     @property
     def size_bytes(self) -> int:
@@ -62,10 +64,15 @@ async def entries(state: ServerState) -> list[Entry]:
     there = {model.id for model in loaded}
     available = {model.id: model for model in await state.listing.run(state.runtime.available)}
     others = [model for model in available.values() if model.id not in there]
-    infos = await _infos(state, others)
-    found = [Entry(model.id, model.created_unix_s, model, available.get(model.id), model.info) for model in loaded] + [
-        Entry(model.id, model.created_unix_s, None, model, infos.get(model.id)) for model in others
+    described = await _described(state, others)
+    found = [
+        Entry(model.id, model.created_unix_s, model, available.get(model.id), model.info, reads=model.reads)
+        for model in loaded
     ]
+    for model in others:
+        found.append(Entry(model.id, model.created_unix_s, None, model, None))
+        if (of_file := described.get(model.id)) is not None:
+            found[-1] = found[-1]._replace(info=of_file.info, reads=of_file.reads)
     return [each._replace(settings=state.own_settings(each.id)) for each in found]
 
 
@@ -90,10 +97,11 @@ def of_loaded(model: LoadedModel) -> list[Capability]:
         chats=can_chat(model),
         thinks=model.format.thinking != "never",
         ranks=model.pooling == "rank",
+        reads=model.reads,
     )
 
 
-def of_file(info: ModelInfo) -> list[Capability]:
+def of_file(info: ModelInfo, reads: Collection[MediaKind] = ()) -> list[Capability]:
     """Capabilities of a model that is not loaded, as far as its file shows; none if it only guesses for another."""
     if info.draft_head is not None:
         return []
@@ -102,6 +110,7 @@ def of_file(info: ModelInfo) -> list[Capability]:
         chats="default" in info.chat_templates,
         thinks=seems_to_think(info),
         ranks=info.has_ranking_head,
+        reads=reads,
     )
 
 
@@ -116,12 +125,12 @@ def can_chat(model: LoadedModel) -> bool:
     return bool(model.slots) and "default" in model.info.chat_templates
 
 
-async def _infos(state: ServerState, models: list[AvailableModel]) -> dict[str, ModelInfo]:
+async def _described(state: ServerState, models: list[AvailableModel]) -> dict[str, ModelDescription]:
     """Reads the files' headers; a slow read continues in the background for the next list."""
 
-    async def read(model: AvailableModel) -> ModelInfo | None:
+    async def read(model: AvailableModel) -> ModelDescription | None:
         try:
-            return (await state.runtime.described(model)).info
+            return await state.runtime.described(model)
         except LocalLLMError:  # the file is missing or damaged: only its name is known
             return None
 
@@ -137,4 +146,4 @@ async def _infos(state: ServerState, models: list[AvailableModel]) -> dict[str, 
     for task in late:
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     found = {reading[task]: task.result() for task in done}
-    return {id: info for id, info in found.items() if info is not None}
+    return {id: each for id, each in found.items() if each is not None}

@@ -12,6 +12,7 @@ from pathlib import Path
 from localllm.kvdisk.fingerprint import file_identity
 from localllm.kvdisk.media_files import MediaFiles
 from localllm.llama.library import Library
+from localllm.llama.media.opening import why_no_media
 from localllm.system import cpu
 from localllm.worker.media.encoder_messages import Open, Source
 from localllm.worker.media.encoding import Encoding, MediaCounters
@@ -34,10 +35,10 @@ def open_reader(
     data_dir: Path,
     plugin_dir: Path | None,
 ) -> Reader | None:
-    """None without a projector. `ubatch_rows`: as for `MediaLimits`. `is_busy`: whether the engine computes. Starts
-    threads and no process."""
+    """None without a projector or libmtmd. `ubatch_rows`: as for `MediaLimits`. `is_busy`: whether the engine computes.
+    Starts threads and no process."""
     projector, options = load.projector, load.options
-    if projector is None:
+    if projector is None or why_no_media(library):
         return None
     info = projector.info
     wanted = Open(

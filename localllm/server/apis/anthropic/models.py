@@ -160,7 +160,7 @@ def _capabilities(entry: Entry) -> Capabilities | None:
         code_execution=no,
         context_management=no,
         effort=Effort(supported=reads_effort, low=effort, medium=effort, high=effort, xhigh=effort, max=effort),
-        image_input=no,
+        image_input=Support("vision" in known),
         pdf_input=no,
         server_tools=ServerTools(supported=False, code_execution=no, web_search=no),
         structured_outputs=chats,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from localllm.server.errors import FeatureDisabled, NotServed
 from localllm.server.requests.body import json_response, read_json
 from localllm.server.requests.parse import utf_8
 from localllm.server.state import ServerState
-from localllm.types import DrySampling, LoadedModel, ModelInfo
+from localllm.types import DrySampling, LoadedModel, MediaKind, ModelInfo
 
 BUILD = f"b0-localllm-{__version__}"
 """llama-server's build info begins with `b` and a number."""
@@ -96,7 +97,7 @@ async def get_props(request: Request) -> Response:
         return json_response(RouterProps(max_instances=state.settings.max_loaded_models))
     loaded = state.loaded(id)
     if loaded is not None:
-        return json_response(props_of(loaded.id, loaded.info, loaded, is_sleeping=False))
+        return json_response(props_of(loaded.id, loaded.info, loaded, loaded.reads, is_sleeping=False))
     found = await catalog.entry(state, id)
     if found is None:
         raise await catalog.missing(state, id)
@@ -104,10 +105,12 @@ async def get_props(request: Request) -> Response:
         raise ModelNotFound(f"{found.id} is not loaded, and its file cannot be read now", param="model")
     last = state.metrics.known.get(found.id)  # without names of tensors
     is_same = last is not None and last.info == msgspec.structs.replace(found.info, tensors=last.info.tensors)
-    return json_response(props_of(found.id, found.info, last if is_same else None, is_sleeping=True))
+    return json_response(props_of(found.id, found.info, last if is_same else None, found.reads, is_sleeping=True))
 
 
-def props_of(id: str, info: ModelInfo, loaded: LoadedModel | None, *, is_sleeping: bool) -> Props:
+def props_of(
+    id: str, info: ModelInfo, loaded: LoadedModel | None, reads: Collection[MediaKind], *, is_sleeping: bool
+) -> Props:
     """The properties of a model, by its file as it is now and by its load, or the last one."""
     templates, chats = info.chat_templates, "default" in info.chat_templates
     return Props(
@@ -116,7 +119,7 @@ def props_of(id: str, info: ModelInfo, loaded: LoadedModel | None, *, is_sleepin
         model_alias=id,
         model_ftype=info.file_type,
         model_path=f"{id.replace('/', '_').replace(':', '_')}.gguf",
-        modalities={"vision": False, "video": False, "audio": False},
+        modalities={"vision": "image" in reads, "video": False, "audio": "audio" in reads},
         chat_template=templates.get("default", ""),
         chat_template_tool_use=templates.get("tool_use", UNSET),
         # Messages are adapted to each template, so all of this works with any.

@@ -15,8 +15,8 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     object: Literal["model"] = "model"
-    type: Literal["llm", "embeddings"]
-    """Rerankers count as `embeddings`, since LM Studio has no type for them. `vlm` is not supported."""
+    type: Literal["llm", "vlm", "embeddings"]
+    """Rerankers count as `embeddings`, since LM Studio has no type for them. `vlm`: reads pictures."""
     publisher: str
     arch: str | None
     compatibility_type: Literal["gguf"] = "gguf"
@@ -52,7 +52,7 @@ class Instance(msgspec.Struct, frozen=True):
 
 
 class KeyCapabilities(msgspec.Struct, frozen=True, kw_only=True):
-    vision: Literal[False] = False
+    vision: bool
     trained_for_tool_use: bool
     """Whether its template renders tools; any chat model can be given some."""
 
@@ -85,7 +85,7 @@ def model(entry: Entry) -> Model:
     info, known = entry.info, entry.capabilities or ["completion"]
     return Model(
         id=entry.id,
-        type="llm" if "completion" in known else "embeddings",
+        type="vlm" if "vision" in known else "llm" if "completion" in known else "embeddings",
         publisher=_publisher(entry.id),
         arch=None if info is None else info.architecture,
         quantization=entry.quant,
@@ -111,7 +111,9 @@ def key(entry: Entry) -> Key:
         params_string=None if info is None else _params(info.num_parameters),
         loaded_instances=_instances(entry),
         max_context_length=None if info is None else info.context_length,
-        capabilities=KeyCapabilities(trained_for_tool_use=_shows_tools(entry)) if generates else UNSET,
+        capabilities=KeyCapabilities(vision="vision" in known, trained_for_tool_use=_shows_tools(entry))
+        if generates
+        else UNSET,
     )
 
 

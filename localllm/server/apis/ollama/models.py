@@ -5,19 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
 
 from localllm.errors import InvalidParameter, LocalLLMError
+from localllm.planning.projector_plan import Companion
 from localllm.registry.making.modelfile import quoted
 from localllm.runtime.runtime import ModelDescription
 from localllm.server.answers.catalog import seems_to_think
 from localllm.server.apis.ollama.names import shown
 from localllm.server.apis.ollama.replies import FOREVER, ReplyMessage, moment
 from localllm.server.state import ServerState
-from localllm.types import LoadedModel, ModelDefaults, ModelInfo
+from localllm.types import LoadedModel, MediaKind, ModelDefaults, ModelInfo
 from localllm.types.states import AvailableModel, RunningModel
 
 _OURS: tuple[tuple[str, str], ...] = (
@@ -92,6 +93,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     messages: list[ReplyMessage] | msgspec.UnsetType = msgspec.UNSET
     """The messages that begin every chat."""
     model_info: dict[str, Any]
+    projector_info: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    """The same of the projector, if it has one."""
     capabilities: list[str]
     modified_at: str
 
@@ -108,8 +111,8 @@ async def listed(state: ServerState, model: AvailableModel) -> Listed | None:
         modified_at=moment(model.created_unix_s * 10**9),
         size=model.size_bytes,
         digest=digest(model),
-        details=details(described.info),
-        capabilities=_capabilities(described.info, state.loaded(model.id)),
+        details=details(described.info, described.reads),
+        capabilities=_capabilities(described.info, state.loaded(model.id), described.reads),
     )
 
 
@@ -127,7 +130,7 @@ def running(model: RunningModel, available: Mapping[str, AvailableModel]) -> Run
         model=shown(model.id),
         size=model.memory_bytes,
         digest=digest(listed),
-        details=details(loaded.info),
+        details=details(loaded.info, loaded.reads),
         expires_at=FOREVER if leaves_s is None else moment(time.time_ns() + int(leaves_s * 1e9)),
         size_vram=_on_gpus(loaded, model.memory_bytes),
         context_length=loaded.ctx,
@@ -145,20 +148,21 @@ def described(model: AvailableModel, found: ModelDescription, loaded: LoadedMode
         parameters="\n".join(f"{name:<30} {value}" for name, value in parameters + _stops(defaults)) or msgspec.UNSET,
         template=template,
         system=defaults.system or msgspec.UNSET,
-        details=details(info),
+        details=details(info, found.reads),
         messages=[ReplyMessage(role=one.role, content=one.content) for one in defaults.messages] or msgspec.UNSET,
         model_info=_model_info(info),
-        capabilities=_capabilities(info, loaded),
+        projector_info=_projector_info(found.companion),
+        capabilities=_capabilities(info, loaded, found.reads),
         modified_at=moment(model.created_unix_s * 10**9),
     )
 
 
-def details(info: ModelInfo) -> Details:
-    """The summary of a model that all replies include."""
+def details(info: ModelInfo, reads: Collection[MediaKind]) -> Details:
+    """The summary of a model that all replies include. Older clients look for `clip` among the families."""
     return Details(
         format="gguf",
         family=info.architecture,
-        families=[info.architecture],
+        families=[info.architecture, *["clip"] * ("image" in reads)],
         parameter_size=human(info.num_parameters),
         quantization_level=info.file_type or "unknown",
         context_length=info.context_length,
@@ -179,18 +183,20 @@ def human(count: int) -> str:
     return f"{count / 1000:.0f}K" if count >= 1000 else str(count)
 
 
-def _capabilities(info: ModelInfo, loaded: LoadedModel | None) -> list[str]:
+def _capabilities(info: ModelInfo, loaded: LoadedModel | None, reads: Collection[MediaKind]) -> list[str]:
     """In Ollama's order. Tools can be offered to any chat model here."""
     if info.draft_head is not None:
         return []
     if not info.causal or info.has_ranking_head:
         return ["embedding"]
     thinks = seems_to_think(info) if loaded is None else loaded.format.thinking != "never"
-    chats = "default" in info.chat_templates
+    chats, reads = "default" in info.chat_templates, reads if loaded is None else loaded.reads
     return [
         "completion",
         *["tools"] * chats,
         *["insert"] * info.fills_in_middle,
+        *["vision"] * ("image" in reads),
+        *["audio"] * ("audio" in reads),
         *["thinking"] * (chats and thinks),
     ]
 
@@ -246,3 +252,23 @@ def _model_info(info: ModelInfo) -> dict[str, Any]:
         "tokenizer.ggml.model": info.tokenizer,
     }
     return {key: value for key, value in found.items() if value is not None}
+
+
+def _projector_info(companion: Companion) -> dict[str, Any] | msgspec.UnsetType:
+    """The projector's GGUF keys known here."""
+    if companion.projector is None:
+        return msgspec.UNSET
+    info, found = companion.projector.info, dict[str, Any]()
+    if info.vision is not None:
+        found["clip.vision.projector_type"] = info.vision.type
+        found["clip.vision.image_size"] = info.vision.image_size
+        found["clip.vision.patch_size"] = info.vision.patch_size
+    if info.audio is not None:
+        found["clip.audio.projector_type"] = info.audio.type
+    return {
+        "general.architecture": "clip",
+        "general.parameter_count": info.num_parameters,
+        "clip.has_vision_encoder": info.vision is not None,
+        "clip.has_audio_encoder": info.audio is not None,
+        **found,
+    }

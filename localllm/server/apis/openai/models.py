@@ -18,7 +18,7 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     """GGUF's architecture, e.g. `qwen3`."""
-    input_modalities: tuple[Literal["text"], ...] = ("text",)
+    input_modalities: tuple[Literal["text", "image", "audio"], ...]
     output_modalities: tuple[Literal["text", "embeddings", "scores"], ...]
 
 
@@ -130,7 +130,8 @@ class NamedModel(msgspec.Struct, frozen=True):
 
     name: str
     model: str
-    capabilities: list[Capability] | msgspec.UnsetType = msgspec.UNSET
+    capabilities: list[Capability | Literal["multimodal"]] | msgspec.UnsetType = msgspec.UNSET
+    """With llama-server's `multimodal` for those that read more than text."""
     type: Literal["model"] = "model"
 
 
@@ -145,7 +146,14 @@ def model_list(entries: Sequence[Entry], running: Sequence[RunningModel]) -> Mod
     phases = {model.id: model.phase for model in running}
     made = [model_entry(entry) for entry in entries]
     data = [msgspec.structs.replace(entry, status=_status(entry, phases.get(entry.id))) for entry in made]
-    return ModelList(data, [NamedModel(entry.id, entry.id, entry.capabilities) for entry in data])
+    named = [NamedModel(each.id, each.id, _named(each, entry)) for each, entry in zip(data, entries, strict=True)]
+    return ModelList(data, named)
+
+
+def _named(made: ModelEntry, entry: Entry) -> list[Capability | Literal["multimodal"]] | msgspec.UnsetType:
+    if isinstance(made.capabilities, msgspec.UnsetType):
+        return msgspec.UNSET
+    return [*made.capabilities, *(["multimodal"] if entry.reads else [])]  # type: ignore[list-item]
 
 
 def _status(entry: ModelEntry, phase: ModelPhase | None) -> Status:
@@ -170,7 +178,9 @@ def model_entry(entry: Entry) -> ModelEntry:
     found = msgspec.structs.replace(
         found,
         capabilities=known,
-        architecture=Architecture(name=entry.info.architecture, output_modalities=_outputs(known)),
+        architecture=Architecture(
+            name=entry.info.architecture, input_modalities=("text", *entry.reads), output_modalities=_outputs(known)
+        ),
         num_parameters=entry.info.num_parameters,
         chat_template="default" in entry.info.chat_templates,
         max_context_length=entry.info.context_length,
