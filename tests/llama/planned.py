@@ -1,6 +1,9 @@
-"""A backend as the worker makes it: what the plan says, for a model on the CPU."""
+"""A backend as the worker makes it: what the plan says, for a model on the CPU; what llama.cpp says it allocates."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Iterable
 
 from localllm.llama.backend import LlamaBackend, open_backend
 from localllm.llama.context import Attention, Batching, KvMemory
@@ -27,3 +30,21 @@ def planned_backend(library: Library, model: LlamaModel, info: ModelInfo, option
         threads=2,
         attention=Attention(placement.flash_attn),
     )
+
+
+_CONTEXT = "constructing llama_context"
+_SIZE = re.compile(r"(\S+) +(\w+) buffer size = +([0-9.]+) MiB")
+
+
+def allocated_mib(lines: Iterable[str], *kinds: str) -> float:
+    """Of these kinds of buffers (model, KV, RS, compute, output ...), by llama.cpp's log.
+
+    From 0.6 on a context makes its buffer for computing again once it knows what is read from it: the last one counts.
+    """
+    number, sizes = 0, dict[tuple[object, ...], float]()
+    for position, line in enumerate(lines):
+        number += _CONTEXT in line
+        if (found := _SIZE.search(line)) is not None and (not kinds or found[2] in kinds):
+            is_replaced = found[2] == "compute"
+            sizes[found[1], found[2], number if is_replaced else -position - 1] = float(found[3])
+    return sum(sizes.values())

@@ -35,7 +35,8 @@ from tests.llama.guessing import (
     sharing_a_prompt,
     turns,
 )
-from tests.llama.test_buffer_planning import LOGGED, MIB
+from tests.llama.planned import allocated_mib
+from tests.llama.test_buffer_planning import MIB
 from tests.llama.test_drafts import SAMPLINGS
 from tests.models.assistant import FULL, KV_HEADS, WINDOWED, write_assistant, write_gemma4
 from tests.models.families import N_HEAD, SLIDING_WINDOW
@@ -239,10 +240,10 @@ def test_the_plan_of_its_memory_covers_what_llama_cpp_allocates(
     target = write_gemma4(tmp_path / "target.gguf", tokenizer=words)
     mark = loaded_library.log.mark()
     with opened_draft(loaded_library, target, path) as headed:
-        loads = [line for line in loaded_library.log.lines_since(mark) if LOGGED.search(line)]
+        lines = loaded_library.log.lines_since(mark)
         headed.target.decoder.decode([Segment(0, 0, [5] * 40, 1)])
-    made_for_draft = loads[[number for number, line in enumerate(loads) if "output" in line][-1] :]
-    logged = sum(float(LOGGED.findall(line)[0]) for line in made_for_draft) * MIB
+    of_draft = lines[[number for number, line in enumerate(lines) if "output buffer size" in line][-1] :]
+    logged = allocated_mib(of_draft) * MIB
     info, options = read_model_info(target), LoadOptions(slots=SLOTS, ctx=CTX)
     draft = DraftModel("assistant", path, read_model_info(path))
     assert all(layer.keys == layer.values == 0 for layer in draft.info.layer_memory)

@@ -21,7 +21,7 @@ from localllm.planning.plan import compute_bytes, memory_bytes, output_bytes, pl
 from localllm.registry.resolve import carried
 from localllm.types import FlashAttn, ModelInfo
 from localllm.types.load_options import LoadOptions
-from tests.llama.planned import planned_backend
+from tests.llama.planned import allocated_mib, planned_backend
 from tests.models import families, headed
 from tests.models.headed import write_headed
 from tests.models.hollow import ENCODERS, SHAPES, write_hollow
@@ -195,8 +195,7 @@ def of_process(kind: str) -> int:
 
 def reported_bytes(loaded: library.Library, mark: int) -> float:
     """By llama.cpp's own log, of everything since the mark."""
-    lines = loaded.log.lines_since(mark)
-    return sum(float(found[1]) for line in lines if (found := LOGGED.search(line))) * MIB
+    return allocated_mib(loaded.log.lines_since(mark)) * MIB
 
 
 @pytest.fixture(scope="module", params=[*ENCODERS, "Llama 3.2 1B"])

@@ -36,7 +36,8 @@ from tests.llama.guessing import (
     sharing_a_prompt,
     turns,
 )
-from tests.llama.test_buffer_planning import LOGGED, MIB
+from tests.llama.planned import allocated_mib
+from tests.llama.test_buffer_planning import MIB
 from tests.llama.test_drafts import SAMPLINGS
 from tests.models import families
 from tests.models.dflash import write_dflash
@@ -226,9 +227,9 @@ def test_the_plan_of_its_memory_covers_what_llama_cpp_allocates(
     large = write_llama(tmp_path / "target.gguf", n_layer=4, tokenizer=words)
     mark = loaded_library.log.mark()
     with opened_draft(loaded_library, large, path):
-        loads = [line for line in loaded_library.log.lines_since(mark) if LOGGED.search(line)]
-    made_for_draft = loads[[number for number, line in enumerate(loads) if "output" in line][-1] :]
-    logged = sum(float(LOGGED.findall(line)[0]) for line in made_for_draft) * MIB + 4 * 64 * len(words.tokens)
+        lines = loaded_library.log.lines_since(mark)
+    of_draft = lines[[number for number, line in enumerate(lines) if "output buffer size" in line][-1] :]
+    logged = allocated_mib(of_draft) * MIB + 4 * 64 * len(words.tokens)
     info, options = read_model_info(large), LoadOptions(slots=SLOTS, ctx=CTX)
     draft = DraftModel("eagle", path, read_model_info(path))
     planned = draft_bytes(info, options, draft) - draft.info.size_bytes

@@ -21,13 +21,12 @@ from localllm.llama.model import LlamaModel
 from localllm.planning.nextn_heads import BATCH_TOKENS, OUTPUTS, heads_bytes
 from localllm.planning.plan import memory_bytes, plan
 from localllm.types.load_options import LoadOptions
-from tests.llama.planned import planned_backend
+from tests.llama.planned import allocated_mib, planned_backend
 from tests.models import families, headed
 from tests.models.headed import write_headed
 from tests.models.maker import write_llama
 
 MIB = 2**20
-COMPUTED = re.compile(r"compute buffer size = +([0-9.]+) MiB")
 LOGGED = re.compile(r"(?:KV|RS) buffer size = +([0-9.]+) MiB")
 WRITERS: dict[str, Callable[[Path], Path]] = {
     "full": write_llama,
@@ -108,7 +107,7 @@ def test_the_plan_of_heads_is_what_llama_cpp_allocates(
     target.free()
     model.close()
     kept = sum(float(found[1]) for line in lines if (found := LOGGED.search(line)))
-    computed = sum(float(found[1]) for line in lines if (found := COMPUTED.search(line)))
+    computed = allocated_mib(lines, "compute")
     planned = heads_bytes(info, options, ctx=1024, slots=4)
     assert info.heads is not None
     if info.sliding_window:

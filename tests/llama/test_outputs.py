@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,10 +19,10 @@ from localllm.llama.model import LlamaModel
 from localllm.planning.plan import compute_bytes, outputs_of, plan
 from localllm.types import FlashAttn
 from localllm.types.load_options import LoadOptions
+from tests.llama.planned import allocated_mib
 from tests.models.maker import write_llama
 
 MIB = 2**20
-COMPUTED = re.compile(r"(?:compute|output) buffer size = +([0-9.]+) MiB")
 OPTIONS = LoadOptions(ctx=512, slots=4, ubatch=512, flash_attn="on")
 
 
@@ -75,6 +74,10 @@ def test_every_slot_has_its_row(loaded_library: library.Library, tiny_model: Pat
         assert np.isfinite(backend.decoder.logits(3)[-1]).all()
 
 
+MIXED_MIB = 1.5
+"""From 0.6 on two vectors of 256 numbers for each of 512 tokens; in models of real width they are within a tenth."""
+
+
 def test_what_is_planned_for_logits_is_what_llama_cpp_makes_room_for(
     loaded_library: library.Library, tmp_path: Path
 ) -> None:
@@ -88,8 +91,8 @@ def test_what_is_planned_for_logits_is_what_llama_cpp_makes_room_for(
         with opened(loaded_library, path, max_outputs=max_outputs, flash_attn="on") as backend:
             assert backend.decoder.max_outputs == (max_outputs or 512)
             lines = loaded_library.log.lines_since(mark)
-        made.append(sum(float(found[1]) for line in lines if (found := COMPUTED.search(line))))
-    assert compute_bytes(info, OPTIONS, flash=True) / MIB == pytest.approx(made[0], rel=0.1)
+        made.append(allocated_mib(lines, "compute", "output"))
+    assert compute_bytes(info, OPTIONS, flash=True) / MIB == pytest.approx(made[0], rel=0.1, abs=MIXED_MIB)
     assert made[1] > 3 * made[0]
 
 

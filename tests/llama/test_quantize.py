@@ -27,6 +27,7 @@ from hypothesis import strategies as st
 from localllm.cli.commands.quantize import quantize_model
 from localllm.errors import Cancelled, DiskFull, InvalidModelFile, InvalidParameter, LoadFailed, ModelNotFound
 from localllm.gguf import read_header, read_model_info
+from localllm.llama.lacking import QUANTIZE, lacking
 from localllm.llama.library import Library
 from localllm.llama.quantizing import quantize
 from localllm.llama.quantizing.imatrix import read_imatrix
@@ -44,6 +45,13 @@ from tests.waiting import until
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Rows of 256, so that every type divides them."""
     return write_llama(tmp_path_factory.mktemp("source") / "wide-F32.gguf", n_embd=256, n_ff=256, n_layer=1)
+
+
+@pytest.fixture
+def loaded_library(loaded_library: Library) -> Library:
+    if QUANTIZE in lacking(loaded_library.api):
+        pytest.skip("this llama.cpp cannot quantize")
+    return loaded_library
 
 
 @pytest.fixture
