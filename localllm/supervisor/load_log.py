@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from localllm.planning.plan import CTX_STEP
-from localllm.types import LoadedModel
+from localllm.types import DeviceInfo, LoadedModel
 from localllm.types.load_options import LoadOptions
 
 
@@ -54,3 +54,13 @@ def log_load(model: LoadedModel, options: LoadOptions, *, chose_ctx: bool = Fals
         found = model.format
         how = {"model": model.id, "format": found.name, "origin": found.origin}
         logger.info("chat_format", extra={"fields": how | ({"note": found.note} if found.note else {})})
+
+
+def log_devices(model_id: str, absent: Iterable[str], devices: Iterable[DeviceInfo]) -> None:
+    """Log why backends are absent, and which of these devices are not used by themselves."""
+    for reason in absent:
+        logger.warning("backend_not_loaded", extra={"fields": {"model": model_id, "reason": reason}})
+    for device in devices:
+        if not device.is_automatic:
+            fields = {"model": model_id, "device": device.name, "reason": device.trial}
+            logger.warning("device_not_used", extra={"fields": fields})

@@ -25,7 +25,7 @@ from localllm.planning.projector_plan import Projector
 from localllm.settings.config import Settings
 from localllm.supervisor.candidate import Candidate
 from localllm.supervisor.eviction import MemoryHolder
-from localllm.supervisor.load_log import log_load
+from localllm.supervisor.load_log import log_devices, log_load
 from localllm.supervisor.on_devices import OnDevices
 from localllm.supervisor.owner import Owner
 from localllm.supervisor.retries import Retries
@@ -380,12 +380,7 @@ class ManagedModel(SessionObserver):
 
     def _make_load(self, hello: Hello) -> Load:
         options = self.options
-        for reason in hello.absent:
-            logger.warning("backend_not_loaded", extra={"fields": {"model": self.id, "reason": reason}})
-        for device in hello.devices if chooses_gpus(options) else ():
-            if not device.is_automatic:
-                fields = {"model": self.id, "device": device.name, "reason": device.trial}
-                logger.warning("device_not_used", extra={"fields": fields})
+        log_devices(self.id, hello.absent, hello.devices if chooses_gpus(options) else ())
         if self._chose_ctx:
             options = on_devices(options, lambda tried: self.on_devices.layers_with(tried, hello.devices))
         place = tuned.place_of(library=hello.fingerprint, backend=hello.backend, devices=hello.devices)

@@ -137,7 +137,7 @@ def load_model(
         sampling=resolve_sampling(with_defaults(SamplingParams(), load.defaults.params), load.info.sampling),
         bos_text=vocab.bos_text,
         eos_text=vocab.eos_text,
-        projector=projector and projector.info,
+        projector=None if projector is None else projector.info,
         projector_device=projector.device if projector else "",
         no_media=load.no_media or no_media,
     )

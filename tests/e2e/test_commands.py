@@ -97,7 +97,7 @@ def test_show_tells_of_a_draft_that_it_is_no_model_by_itself(cli: Cli, home: Pat
     )
     assert json.loads(cli("show", path, "--json").stdout)["capabilities"] == []
     info = read_model_info(path)
-    assert of_file(info) == _capabilities(info, None) == []
+    assert of_file(info) == _capabilities(info, None, ()) == []
 
 
 def test_show_tells_a_missing_file_from_a_bad_one(cli: Cli, home: Path) -> None:

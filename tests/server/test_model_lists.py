@@ -230,6 +230,7 @@ SEES = replace(
 
 
 def test_every_list_says_what_a_model_reads_loaded_or_not(served: Served) -> None:
+    assert SEES.projector is not None
     served.runtime.models = [SEES]
     served.runtime.companion = Companion(Projector(Path("mmproj.gguf"), SEES.projector))
     with httpx.Client(base_url=served.url, timeout=10) as client:
