@@ -1,4 +1,4 @@
-"""What is typed plainly (a text, a whole number, a decimal), read without pydantic.
+"""What is typed plainly (a text, a number, a word of a choice, the path of a file), read without pydantic.
 
 Typer builds a pydantic adapter for each option of a command, given or not: a quarter of a second of a start
 (benchmarks/log/interfaces.md#starting). What is not given needs none, nor does a plain value; all else, errors too, is
@@ -7,7 +7,9 @@ left to typer. Knows no option.
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 from typing import Any, Final, get_args
 
 from typer import _click
@@ -30,11 +32,13 @@ class Plainly(_click.core.Command):
 
 
 class _Plain(RuntimeParam):
-    """A value that only looks right to typer is typer's: ranges, paths, choices, numbers such as `1_000`."""
+    """A value that only looks right to typer is typer's: words in other case, unreadable paths, numbers such as
+    `1_000`."""
 
     def _coerce_value(self, value: Any, param: _TyperParameter, ctx: _click.Context) -> Any:
         kind: Any = self.annotation
-        if kind is str and isinstance(value, str):
+        is_text = isinstance(value, str)
+        if type(value) is kind and kind in (str, int, float):  # what is no text is a default
             return value
         if (
             get_args(kind) == (str,)
@@ -42,7 +46,13 @@ class _Plain(RuntimeParam):
             and all(isinstance(each, str) for each in value)
         ):
             return list(value)
+        if is_text and value in (param.type_descriptor.choices or ()):
+            return value
+        if is_text and kind is Path and (os.access(value, os.R_OK) or not os.path.lexists(value)):
+            return Path(value)
         plain = _PLAIN.get(kind)
-        if plain and isinstance(value, str) and plain.fullmatch(value) and not param.type_descriptor.is_ranged:
-            return kind(value)
+        if plain and is_text and plain.fullmatch(value):
+            number, limits = kind(value), param.type_descriptor.parameter_info
+            if (limits.min is None or number >= limits.min) and (limits.max is None or number <= limits.max):
+                return number
         return build_runtime_param(param.type_descriptor).coerce(value, param, ctx)

@@ -9,10 +9,8 @@ from __future__ import annotations
 import functools
 import itertools
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
@@ -22,6 +20,10 @@ from localllm.docs.searching import search
 from localllm.errors import clipped
 from localllm.server.errors import NotFound
 from localllm.server.ui.files import HEADERS, POLICY
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 MAX_FOUND = 8
 """Sections shown for a search."""
@@ -118,4 +120,6 @@ def _plain(inline: Token) -> str:
 
 @functools.cache
 def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt  # only when a page is shown
+
     return MarkdownIt("commonmark", {"html": False}).enable("table")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,6 +28,10 @@ def _command(
     temperature: float | None = None,
     name: Annotated[list[str] | None, Option()] = None,
     quiet: bool = False,
+    how: Literal["copy", "hardlink"] | None = None,
+    file: Path | None = None,
+    top: int = 7,
+    share: float = 0.5,
 ) -> None:
     GIVEN.append(locals())
 
@@ -43,14 +48,16 @@ def _read(cls: type[TyperCommand], arguments: list[str]) -> dict[str, Any] | str
     return GIVEN[0]
 
 
-NUMBERS = st.one_of(
+TEXTS = st.one_of(
     st.from_regex(r"\A[-+]?[0-9_]{0,12}(\.[0-9]{0,3})?(e[0-9])?\Z"),
-    st.sampled_from(["", "nan", "inf", " 4", "4.0", "٤", "0x4"]),
+    st.sampled_from(["", "nan", "inf", " 4", "4.0", "٤", "0x4", "copy", "Copy", "cop", ".", "/", "no/such", __file__]),
 )
 
+OPTIONS = ["slots", "port", "temperature", "name", "how", "file"]
 
-@settings(max_examples=30)
-@given(NUMBERS, st.sampled_from(["slots", "port", "temperature", "name"]), st.lists(st.text(max_size=4), max_size=2))
+
+@settings(max_examples=40)
+@given(TEXTS, st.sampled_from(OPTIONS), st.lists(st.text(max_size=4), max_size=2))
 def test_every_value_is_read_as_typer_reads_it(value: str, option: str, prompt: list[str]) -> None:
     arguments = [f"--{option}={value}", "--", "demo", *prompt]
     assert repr(_read(Page, arguments)) == repr(_read(TyperCommand, arguments))
@@ -60,7 +67,7 @@ def test_plain_values_import_no_pydantic() -> None:
     code = (
         "import sys; from localllm.cli import app; from localllm.cli.commands import serve\n"
         "serve.serve_model = lambda _settings, models, **_: print(*models) or 0\n"
-        "sys.argv[1:] = ['serve', 'demo', '--slots=2', '--max-waiting', '8']; app.run_app()\n"
+        "sys.argv[1:] = ['serve', 'demo', '--slots=2', '--port', '0', '--ready=json']; app.run_app()\n"
         "print('pydantic' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -5,6 +5,8 @@ They use POST, since the server queries Hugging Face, which a link on another si
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -14,7 +16,6 @@ from localllm.planning.memory_fit import Fit
 from localllm.planning.placing import CPU
 from localllm.planning.speeds import NotPredicted
 from localllm.registry import catalog
-from localllm.registry.offers.rating import RatedModel
 from localllm.server.edge import sse
 from localllm.server.edge.callers import caller_of
 from localllm.server.requests.body import json_response
@@ -22,6 +23,9 @@ from localllm.server.requests.field_rules import known
 from localllm.server.requests.reading import read
 from localllm.system import memory as system_memory
 from localllm.types import wire as body
+
+if TYPE_CHECKING:  # it brings the HTTP client, which few servers need
+    from localllm.registry.offers.rating import RatedModel
 
 SPARE_BYTES = 500 * 10**6
 """Approximate memory that a catalog model needs for KV cache and buffers, in addition to its file."""
