@@ -188,7 +188,10 @@ class Edge:
     def _routing_error(self, scope: Scope, error: HTTPException) -> LocalLLMError:
         path = clipped(scope["path"])
         if error.status_code == 405:
-            allowed = (error.headers or {}).get("Allow", "")
+            # Of all routes of this path: starlette's own header names the methods of the first.
+            there = [each for each in self._routes if each.path_regex.match(scope["path"])]
+            found = ", ".join(sorted({method for each in there for method in each.methods or ()}))
+            allowed = found or (error.headers or {}).get("Allow", "")
             return MethodNotAllowed(f"{path} takes {allowed}, not {clipped(scope['method'], 20)}", allow=allowed)
         return NotFound(f"{path} is not served here{hint(scope['path'], self._routes)}")
 

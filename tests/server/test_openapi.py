@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import jsonschema
 import pytest
 import requests
 from hypothesis import HealthCheck, settings
@@ -15,7 +14,7 @@ from starlette.routing import Route
 
 from localllm.server.app import routes
 from localllm.server.described import openapi
-from tests.later import schemathesis
+from tests.later import jsonschema, schemathesis
 from tests.server.conftest import Served
 
 if TYPE_CHECKING:
@@ -81,24 +80,53 @@ def test_the_document_is_valid_openapi_3_1_as_generators_read_it() -> None:
     assert all(re.fullmatch(r"[A-Za-z0-9._-]+", name) for name in names)
 
 
-OTHER_NAMES = [
-    "/rerank", "/reranking", "/v1/reranking", "/chat/completions", "/chat/completions/input_tokens", "/responses",
-    "/responses/input_tokens", "/models",
-]  # fmt: skip
-"""Of paths with /v1."""
 NOT_SERVED = ["/api/blobs/{digest}", "/props", "/lora-adapters", "/tools", "/cors-proxy"]
 """They say so, with 501 or 403, or one of their methods does."""
 ENDLESS = ["/localllm/watch"]
 SLOW = ["/localllm/doctor"]
 """Each starts a process that looks at the libraries; `tests/ui/test_machine.py` asks for it."""
+FEW_EXAMPLES = 6
+MAX_COVERING = 300
+"""Bodies of one operation that cover its schema, of as many as 1,800."""
+FEW_FIELDS = 5
+"""To cover a body of so few takes no time."""
 
 
-LABELS = [
-    f"{method.upper()} {path}"
-    for path, methods in DOCUMENT["paths"].items()
-    if path not in {*OTHER_NAMES, *NOT_SERVED, *ENDLESS, *SLOW}
-    for method in methods
-]
+def _labels() -> Iterator[str]:
+    """Each handler's operations, by one of its names."""
+    names: dict[object, str] = {}
+    for path in sorted({route.path for route in routes() if isinstance(route, Route)}):
+        for route in routes():
+            if isinstance(route, Route) and route.path == path:
+                names[route.endpoint, tuple(route.param_convertors)] = path.replace(":path", "")  # /v1 is the last
+    for path in DOCUMENT["paths"].keys() & set(names.values()) - {*NOT_SERVED, *ENDLESS, *SLOW}:
+        yield from (f"{method.upper()} {path}" for method in DOCUMENT["paths"][path])
+
+
+LABELS = sorted(_labels())
+
+
+def _fields(label: str) -> dict[str, Any]:
+    """Of the body: name -> schema."""
+    method, path = label.split()
+    fields: dict[str, Any] = {}
+    for content in DOCUMENT["paths"][path][method.lower()].get("requestBody", {}).get("content", {}).values():
+        schema = DOCUMENT["components"]["schemas"][content["schema"]["$ref"].removeprefix("#/components/schemas/")]
+        fields |= schema["properties"]
+    return fields
+
+
+def _is_part(label: str, other: str) -> bool:
+    """Whether all fields of this body are fields of the other's, as those for counting tokens are of a chat's."""
+    mine, others = _fields(label), _fields(other)
+    return all(others.get(name) == schema for name, schema in mine.items()) and (
+        len(mine) < len(others) or label > other
+    )
+
+
+PARTS = {
+    label for label in LABELS if len(_fields(label)) > FEW_FIELDS and any(_is_part(label, each) for each in LABELS)
+}
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +146,7 @@ def operations() -> dict[str, APIOperation[Any, Any, Any, Any]]:
     return found
 
 
-@pytest.mark.parametrize("num_examples", [6, pytest.param(60, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("num_examples", [FEW_EXAMPLES, pytest.param(60, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("label", LABELS)
 def test_whatever_is_sent_the_answer_is_as_documented(
     label: str,
@@ -144,11 +172,17 @@ def test_whatever_is_sent_the_answer_is_as_documented(
             base_url=served.url, session=session, timeout=PATIENCE_S, excluded_checks=[positive_data_acceptance]
         )
 
+    operation = operations[label]
+    operation.schema.config.phases.coverage.enabled = num_examples > FEW_EXAMPLES or label not in PARTS
     # `schema.parametrize` would make the cases of all operations, sixteen thousand, while tests are collected.
-    build_operation_test(
-        config=operations[label].schema.config,
-        operation=operations[label],
+    check = build_operation_test(
+        config=operation.schema.config,
+        operation=operation,
         test_func=is_as_documented,
         given_kwargs={},
         feedback=FeedbackSources(),
-    )()
+    )
+    if num_examples == FEW_EXAMPLES:
+        covering: list[object] = getattr(check, "hypothesis_explicit_examples", [])
+        covering[:] = covering[:: len(covering) // MAX_COVERING + 1]
+    check()

@@ -210,15 +210,23 @@ def json_or_text(text: str) -> Any:
 
 
 SOME_CUTS = 5
+MANY_CUTS = 60
+
+
+def many_places(text: str, count: int = MANY_CUTS) -> list[int]:
+    """Where to cut it: everywhere; if it is longer, at so many places, which depend on the text alone."""
+    places = range(len(text) + 1)
+    return sorted(places if len(places) <= count else random.Random(text).sample(places, count))
 
 
 def at_some_cuts(format: ChatFormat, raw: str, **kwargs: Any) -> Answer:
-    """Reads it whole, in two pieces at some places, which depend on the text alone, and one character after the other.
+    """Reads it whole, in two pieces at some places, and one character after the other. Always the same."""
+    return _at_cuts(format, raw, many_places(raw, SOME_CUTS), **kwargs)
 
-    Always the same.
-    """
-    places = random.Random(raw).choices(range(len(raw) + 1), k=SOME_CUTS)
-    return _at_cuts(format, raw, sorted({*places}), **kwargs)
+
+def at_many_cuts(format: ChatFormat, raw: str, **kwargs: Any) -> Answer:
+    """The same, at many places; `test_every_cut.py` tries all."""
+    return _at_cuts(format, raw, many_places(raw), **kwargs)
 
 
 def at_all_cuts(format: ChatFormat, raw: str, **kwargs: Any) -> Answer:

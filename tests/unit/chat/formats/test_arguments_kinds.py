@@ -14,6 +14,7 @@ from localllm.chat.formats.arguments import bare_arguments, nested_arguments, py
 from localllm.chat.formats.arguments.reading import ArgumentsReader
 from localllm.types.conversation import Function
 from localllm.types.formats import BareArguments, NestedArguments
+from tests.unit.chat.formats.answers import many_places
 
 QUOTE = '<|"|>'
 PREFIX = "]<]minimax[>["
@@ -59,10 +60,10 @@ def read(make: Make, *pieces: str) -> tuple[str, str | None, bool]:
 
 
 def assert_read_alike(make: Make, text: str, cuts: Iterable[int] | None = None) -> tuple[str, str | None, bool]:
-    """Whole, character by character and cut in two at every point, or at these."""
+    """Whole, character by character and cut in two at many points, or at these."""
     whole = read(make, text)
     assert read(make, *text) == whole
-    for cut in range(len(text) + 1) if cuts is None else cuts:
+    for cut in many_places(text) if cuts is None else cuts:
         assert read(make, text[:cut], text[cut:]) == whole, cut
     return whole
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from localllm.chat.formats.finding import format_of
 from localllm.chat.formats.writer import written_calls
 from localllm.types import ToolCall
-from tests.unit.chat.formats.answers import at_all_cuts
+from tests.unit.chat.formats.answers import at_many_cuts
 
 MADE = (
     ToolCall("get_weather", json.dumps({"city": "Ulm", "loose": "é }"}, ensure_ascii=False), "id1"),
@@ -109,5 +109,5 @@ def test_a_format_is_found_from_what_its_template_writes(made: Made) -> None:
     assert found.calls is not None
     assert written_calls(found.calls, MADE).strip() == made.expected.strip()
     expected = tuple((each.name, json.loads(each.arguments)) for each in MADE)
-    whole = at_all_cuts(found, f"Well.\n{made.expected}")
+    whole = at_many_cuts(found, f"Well.\n{made.expected}")
     assert (whole.text, whole.calls, whole.notes) == ("Well.", expected, ())

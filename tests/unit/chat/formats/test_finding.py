@@ -27,6 +27,7 @@ from localllm.types import Message, Rendering, ToolCall
 from localllm.types.formats import ChatFormat, PatternCall
 from localllm.types.structures import Tags
 from tests.each import each
+from tests.unit.chat.formats.answers import many_places
 
 NAMED = os.environ.get("LOCALLLM_CHAT_TEMPLATES")
 TEMPLATES = sorted(Path(NAMED).glob("*.jinja")) if NAMED else []
@@ -130,8 +131,13 @@ def of(path: Path) -> ChatFormat:
     return format_of(path.read_text("utf-8"), bos_token="<s>", eos_token="</s>")
 
 
-def answers(path: Path, format: ChatFormat) -> Iterator[tuple[Answer, str]]:
+@cache
+def answers(path: Path) -> list[tuple[Answer, str]]:
     """What the template writes of a matrix of answers, and which part of it is the model's."""
+    return list(_answers(path, of(path)))
+
+
+def _answers(path: Path, format: ChatFormat) -> Iterator[tuple[Answer, str]]:
     made = Renderings(path.read_text("utf-8"), "<s>", "</s>")
     seen = set()
     for thought in ("", THOUGHT):
@@ -176,7 +182,7 @@ def has_the_format_that_a_person_would_name(path: Path) -> None:
 def is_read_back_wherever_it_is_cut(path: Path, *, everywhere: bool) -> None:
     """The longest answer with calls at some places or at every place, the others whole and character by character."""
     found = of(path)
-    made = list(answers(path, found))
+    made = answers(path)
     longest = max((text for answer, text in made if answer.calls), key=len, default="")
     for answer, text in made:
         expected, in_thought = expected_of(answer, text, found), is_within_thought(answer, text, found)
@@ -195,10 +201,10 @@ def is_read_back_wherever_it_is_cut(path: Path, *, everywhere: bool) -> None:
 def loses_nothing_of_an_answer_that_is_cut_off(path: Path) -> None:
     """What is read of a beginning is a beginning of what is read of the whole, but for the pieces of a marker."""
     found = of(path)
-    made = [(answer, text) for answer, text in answers(path, found) if len(answer.calls) == 2]
+    made = [(answer, text) for answer, text in answers(path) if len(answer.calls) == 2]
     for answer, text in made[-1:]:
         in_thought = is_within_thought(answer, text, found)
-        for end in range(len(text)):
+        for end in many_places(text):
             cut = read(reader_of(found, FUNCTIONS, in_thought=in_thought), [text[:end]])
             assert _agree(cut.thought, answer.thought)
             assert _agree(cut.text, answer.text) or cut.text.strip() in text
@@ -220,7 +226,7 @@ def _starts(made: str, whole: str) -> bool:
 
 def has_an_undeclared_function_as_text_with_a_note(path: Path) -> None:
     found = of(path)
-    for answer, text in answers(path, found):
+    for answer, text in answers(path):
         if not answer.calls or answer.thought:
             continue
         whole = read(reader_of(found, ()), [text])

@@ -15,7 +15,7 @@ from localllm.chat.formats.writer import written_calls
 from localllm.types.conversation import ToolCall
 from localllm.types.formats import ChatFormat
 from tests.each import each
-from tests.unit.chat.formats.answers import Answer, at_all_cuts, at_cuts, at_some_cuts, without_ids
+from tests.unit.chat.formats.answers import Answer, at_cuts, at_many_cuts, at_some_cuts, without_ids
 
 FORMATS = {each.name: each for each in DESCRIBED}
 Arguments = dict[str, Any]
@@ -172,7 +172,7 @@ def made(arguments: Arguments) -> ToolCall:
     return ToolCall("get_weather", dump(arguments), "abcdefgh0")
 
 
-def whole(name: str, raw: str, at_cuts: Callable[[ChatFormat, str], Answer] = at_all_cuts) -> Answer:
+def whole(name: str, raw: str, at_cuts: Callable[[ChatFormat, str], Answer] = at_many_cuts) -> Answer:
     return without_ids(at_cuts(FORMATS[name], raw))
 
 

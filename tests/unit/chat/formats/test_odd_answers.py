@@ -15,7 +15,7 @@ from localllm.types.conversation import Function
 from localllm.types.formats import ChatFormat
 from localllm.types.structures import Tags
 from tests.each import each
-from tests.unit.chat.formats.answers import FUNCTIONS, Answer, at_all_cuts, read, without_ids
+from tests.unit.chat.formats.answers import FUNCTIONS, Answer, at_many_cuts, read, without_ids
 
 NASTY = {"city": 'Ulm "x" }{ </a> \\ <|end|>', "deep": {"a": [True, "]}"], "b": {}}, "days": -3}
 PLAIN = {"city": "Zürich 北京 🎉", "days": 3}
@@ -442,7 +442,7 @@ CASES = [(format, raw, meant) for format, table in TABLES for raw, meant in tabl
 @each("format, raw, meant", CASES, ids=lambda case: f"{case[0].name} {case[1][:60]!r}")
 def test_an_answer_is_read_alike_however_it_is_cut(format: ChatFormat, raw: str, meant: Answer) -> None:
     """Kimi K3's begin within the thought, which their prompts opened."""
-    found = at_all_cuts(format, raw, in_thought=format is odd.KIMI_K3)
+    found = at_many_cuts(format, raw, in_thought=format is odd.KIMI_K3)
     assert (found if meant.ids else without_ids(found)) == meant
 
 
@@ -457,13 +457,13 @@ RUNS_CODE = Function(name="python", parameters='{"type": "object", "properties":
 @pytest.mark.parametrize("format", [odd.LLAMA_3, odd.FUNCTIONARY_3_1], ids=lambda format: format.name)
 def test_code_behind_the_python_tag_is_a_call_of_the_function_that_runs_code(format: ChatFormat) -> None:
     code = 'print("a")\nif x == {"b": 1}:\n    pass'
-    answer = at_all_cuts(format, f"<|python_tag|>{code}", functions=(*FUNCTIONS, RUNS_CODE))
+    answer = at_many_cuts(format, f"<|python_tag|>{code}", functions=(*FUNCTIONS, RUNS_CODE))
     assert without_ids(answer) == Answer(calls=(("python", {"source": code}),))
 
 
 def test_a_call_in_code_is_numbered_behind_those_before_it() -> None:
     raw = "<function=other>{}</function><|python_tag|>get_weather.call(city='Ulm')<function=other>{}</function>"
-    assert at_all_cuts(odd.FUNCTIONARY_3_1, raw).calls == (OTHER, weather(city="Ulm"), OTHER)
+    assert at_many_cuts(odd.FUNCTIONARY_3_1, raw).calls == (OTHER, weather(city="Ulm"), OTHER)
 
 
 IN_THOUGHT = [
@@ -477,7 +477,7 @@ IN_THOUGHT = [
 
 @pytest.mark.parametrize(("format", "raw", "meant"), IN_THOUGHT, ids=lambda each: getattr(each, "name", None))
 def test_a_thought_that_the_prompt_opened_is_one(format: ChatFormat, raw: str, meant: Answer) -> None:
-    assert at_all_cuts(format, raw, in_thought=True) == meant
+    assert at_many_cuts(format, raw, in_thought=True) == meant
 
 
 UNSPLIT = [
@@ -489,7 +489,7 @@ UNSPLIT = [
 
 @pytest.mark.parametrize(("format", "raw", "text"), UNSPLIT, ids=lambda each: getattr(each, "name", None))
 def test_thoughts_that_are_not_split_off_are_text_with_their_marks(format: ChatFormat, raw: str, text: str) -> None:
-    assert at_all_cuts(format, raw, splits_thoughts=False) == Answer(text=text)
+    assert at_many_cuts(format, raw, splits_thoughts=False) == Answer(text=text)
 
 
 UNCALLED = [
@@ -502,7 +502,7 @@ UNCALLED = [
 
 @pytest.mark.parametrize(("format", "raw"), UNCALLED, ids=lambda each: getattr(each, "name", None))
 def test_calls_that_are_not_read_are_text(format: ChatFormat, raw: str) -> None:
-    assert at_all_cuts(format, raw, reads_calls=False) == Answer(text=raw)
+    assert at_many_cuts(format, raw, reads_calls=False) == Answer(text=raw)
 
 
 @pytest.mark.parametrize("format", [odd.HARMONY, odd.MUSE], ids=lambda format: format.name)

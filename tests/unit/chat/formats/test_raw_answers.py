@@ -22,7 +22,7 @@ from tests.unit.chat.formats.answers import (
     NEMO,
     QWEN_CODER,
     Answer,
-    at_all_cuts,
+    at_many_cuts,
     without_ids,
 )
 
@@ -371,7 +371,7 @@ CASES = [
 
 @each("format, raw, expected", CASES, ids=lambda case: f"{case[0].name} {case[1][:60]!r}")
 def test_an_answer_is_read_alike_however_it_is_cut(format: ChatFormat, raw: str, expected: Answer) -> None:
-    found = at_all_cuts(format, raw)
+    found = at_many_cuts(format, raw)
     assert without_ids(found) == without_ids(expected)
     if expected.ids:
         assert found.ids == expected.ids
@@ -388,16 +388,16 @@ def test_an_answer_is_read_alike_however_it_is_cut(format: ChatFormat, raw: str,
     ],
 )
 def test_a_prompt_that_ends_within_a_thought_leaves_the_rest_of_it_to_the_answer(raw: str, expected: Answer) -> None:
-    assert without_ids(at_all_cuts(HERMES, raw, in_thought=True)) == expected
+    assert without_ids(at_many_cuts(HERMES, raw, in_thought=True)) == expected
 
 
 @pytest.mark.parametrize("in_thought", [False, True])
 def test_a_thought_that_is_not_to_be_split_stays_in_the_text_as_it_is(in_thought: bool) -> None:
     thought = ("" if in_thought else "<think>\n") + "Well,\n <tool_call> \n</think>\n\n"
-    found = at_all_cuts(HERMES, thought + "Yes.\n" + hermes("{}"), in_thought=in_thought, splits_thoughts=False)
+    found = at_many_cuts(HERMES, thought + "Yes.\n" + hermes("{}"), in_thought=in_thought, splits_thoughts=False)
     assert without_ids(found) == Answer(text=thought + "Yes.", calls=(call(),))
 
 
 def test_calls_are_text_where_none_are_wanted() -> None:
     raw = "Yes.\n" + hermes("{}") + "\n"
-    assert at_all_cuts(HERMES, "<think>\na</think>" + raw, reads_calls=False) == Answer(thought="a", text=raw)
+    assert at_many_cuts(HERMES, "<think>\na</think>" + raw, reads_calls=False) == Answer(thought="a", text=raw)
