@@ -10,11 +10,11 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
-import hypothesis
 import numpy as np
 import pytest
 
 from localllm import LLM
+from tests.examples import register_profiles, try_some
 from tests.homes import use_runtime
 from tests.llama_library import missing
 from tests.models.maker import write_llama
@@ -25,9 +25,7 @@ from tests.pairwise import mark_the_rest_as_exhaustive
 EXHAUSTIVE_TIMEOUT_S = 800
 """For tests that take minutes; `timeout` in pyproject.toml is for all others."""
 
-# What an example takes depends on what else runs on the machine; a test that hangs fails after `timeout`.
-hypothesis.settings.register_profile("localllm", deadline=None)
-hypothesis.settings.load_profile("localllm")
+register_profiles()
 
 # Threads of llama.cpp that wait for each other spin, unless they are told to sleep: of two test processes on two cores
 # each took most of its time from the other. Before any library is loaded; children inherit it.
@@ -55,6 +53,7 @@ def pytest_collection() -> Generator[None, object, object]:
 @pytest.hookimpl(tryfirst=True)  # `-m` looks at the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     mark_the_rest_as_exhaustive(items)
+    try_some(items)
     for item in items:
         if item.get_closest_marker("exhaustive") is not None:
             item.add_marker(pytest.mark.timeout(EXHAUSTIVE_TIMEOUT_S))

@@ -17,7 +17,7 @@ from corpus.grammar import Example, Phrasings, say
 
 from tests.each import each
 
-EXAMPLES, TAUGHT = 200, 1000
+EXAMPLES, TAUGHT = 80, 600
 
 
 def examples(kind: str, split: str, count: int = EXAMPLES) -> list[Example]:
