@@ -42,13 +42,11 @@ class Finding(NamedTuple):
     why: str
 
 
-def modules() -> list[Module]:
-    found = []
+def modules() -> Iterator[Module]:
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
         name = ".".join(part for part in parts if part != "__init__")
-        found.append(Module(name, ast.parse(path.read_text("utf-8"))))
-    return found
+        yield Module(name, ast.parse(path.read_text("utf-8")))
 
 
 def top_level_names(module: Module) -> set[str]:

@@ -90,6 +90,7 @@ def tree_of(path: Path) -> ast.Module:
 def trees_are_freed() -> Iterator[None]:
     yield
     tree_of.cache_clear()
+    attributes.cache_clear()
 
 
 @cache
@@ -119,6 +120,21 @@ def _statements(body: Sequence[ast.AST], *, annotations: bool) -> Iterator[ast.A
             continue
         for field in ("body", "handlers", "cases", "orelse", "finalbody"):
             yield from _statements(getattr(node, field, ()), annotations=annotations)
+
+
+class Attribute(NamedTuple):
+    pair: tuple[str, str]
+    line: int
+
+
+@cache
+def attributes(path: Path) -> list[Attribute]:
+    """What the module writes as NAME.NAME."""
+    return [
+        Attribute((node.value.id, node.attr), node.lineno)
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    ]
 
 
 def package_of(module: str) -> str:
@@ -259,7 +275,7 @@ def test_only_the_llama_folder_imports_llama_cpp() -> None:
     for path in modules():
         if name_of(path).split(".")[0] == "llama":
             continue
-        for node in ast.walk(tree_of(path)):
+        for node in _statements(tree_of(path).body, annotations=True):
             if isinstance(node, ast.Import):
                 assert not any(alias.name.startswith("llama_cpp") for alias in node.names), path
             elif isinstance(node, ast.ImportFrom):
@@ -283,21 +299,15 @@ def test_importing_the_package_imports_nothing_of_it() -> None:
 def test_every_branch_on_the_operating_system_lives_in_one_room() -> None:
     forbidden = {("sys", "platform"), ("os", "name"), ("platform", "system")}
     for path in modules():
-        if within(name_of(path), "system"):
-            continue
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                assert (node.value.id, node.attr) not in forbidden, f"{path}:{node.lineno}"
+        if not within(name_of(path), "system"):
+            assert [each for each in attributes(path) if each.pair in forbidden] == [], path
 
 
 def test_every_child_of_ours_is_started_by_one_function() -> None:
     """A frozen program has no `python -m`: what starts one elsewhere works everywhere but there."""
     for path in modules():
-        if name_of(path) == "system.programs":
-            continue
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                assert (node.value.id, node.attr) != ("sys", "executable"), f"{path}:{node.lineno}"
+        if name_of(path) != "system.programs":
+            assert [each for each in attributes(path) if each.pair == ("sys", "executable")] == [], path
 
 
 DIALECTS = {"openai", "responses", "anthropic", "ollama", "llamacpp", "lmstudio"}
