@@ -10,6 +10,8 @@ from typing import AnyStr
 
 import pytest
 
+from tests.waiting import killed_after
+
 TIMEOUT_S = 120
 COMMAND = [sys.executable, "-P", "-m", "localllm"]
 
@@ -41,7 +43,8 @@ def first_output(process: subprocess.Popen[AnyStr], size: int = -1) -> AnyStr:
     process: its stdout and stderr are pipes.
     """
     assert process.stdout is not None
-    output = process.stdout.readline(size)
+    with killed_after(TIMEOUT_S, process):
+        output = process.stdout.readline(size)
     if not output:
         log = process.communicate(timeout=TIMEOUT_S)[1]
         pytest.fail(f"ended with {process.returncode} before it printed anything: {log!r}")

@@ -31,6 +31,7 @@ from localllm.types.rpc_endpoints import Endpoint
 from tests.models.assistant import write_assistant, write_gemma4
 from tests.models.maker import write_llama
 from tests.rpc_plugin import plugin_folder
+from tests.waiting import line_with, lines_until
 
 pytestmark = pytest.mark.gpu
 
@@ -52,18 +53,11 @@ class Server:
         self.process = subprocess.Popen(
             [*command, "--plugin-dir", str(plugins), "--home", str(home)], stderr=subprocess.PIPE, text=True
         )
-        self.said = list(self._until(READY))
-
-    def _until(self, words: str) -> Iterator[str]:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            yield line
-            if words in line:
-                return
+        self.said = lines_until(self.process, READY)
 
     def says(self, words: str) -> str:
         """The next line with these words."""
-        return next(line for line in self._until(words) if words in line)
+        return line_with(self.process, words)
 
     def end(self) -> int:
         if self.process.poll() is None:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
-import pytest
 
 from tests.registry.oci_server import CONFIG_TYPE, KIND, MANIFEST_TYPE
+from tests.waiting import line_with
 
 BINARY = shutil.which("docker-registry")
 
@@ -62,14 +62,8 @@ def docker_registry(folder: Path, more: str = "") -> Iterator[Registry]:
     command = [BINARY, "serve", str(folder / "config.yml")]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=folder) as process:
         try:
+            line = line_with(process, "listening on 127.0.0.1:")
             assert process.stderr is not None
-            said = []
-            for line in process.stderr:
-                said.append(line)
-                if "listening on 127.0.0.1:" in line:
-                    break
-            else:
-                pytest.fail(f"docker-registry ended: {''.join(said)}")
             reader = threading.Thread(target=process.stderr.read)  # or it would wait for somebody to read its log
             reader.start()
             yield Registry("127.0.0.1:" + line.partition("listening on 127.0.0.1:")[2].partition('"')[0].strip())

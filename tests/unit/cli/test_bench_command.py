@@ -16,6 +16,7 @@ from localllm.bench.levels import Plan
 from localllm.cli.commands.bench import BenchOptions, bench_model, context_for
 from localllm.errors import InvalidParameter
 from tests.scripted_llm import PATIENCE_S, Call, ScriptedLLM
+from tests.waiting import line_with
 
 
 def options(server: ScriptedLLM, **given: Any) -> BenchOptions:
@@ -144,8 +145,7 @@ def test_ctrl_c_prints_what_was_measured_so_far_and_ends_with_130() -> None:
             encoding="utf-8",
         ) as process,
     ):
-        assert process.stderr is not None
-        assert "2 of 9 answered" in process.stderr.readline()
+        line_with(process, "2 of 9 answered")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
