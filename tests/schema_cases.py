@@ -30,6 +30,12 @@ CASES: list[Schema] = [
     {"not": {"required": ["a"]}},
     {"type": "object", **_CARD, "not": {"required": ["card", "address"]}},
     {"type": "string", "not": {"pattern": "^a"}},
+    {
+        "type": "string",
+        "pattern": "^[a-f0-9-]+$",
+        "not": {"anyOf": [{"pattern": "^[a-f0-9]{2}-[0-9]$"}, {"pattern": "--"}]},
+    },
+    {"type": "string", "pattern": "^(?!(?:con|aux)$)[a-z]+$", "maxLength": 5},
     {"type": "string", "not": {"minLength": 3}},
     {"type": "integer", "not": {"minimum": 3}},
     {"not": {"not": {"type": "null"}}},

@@ -9,9 +9,9 @@ found depends only on the tokens so far and their limit. Of JSON it knows only t
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -68,12 +68,14 @@ class ClosingTokens:
             return np.array(sorted(pieces, key=lambda token: (rank(pieces[token]), token)), np.int64)
 
         self.between = ranked(_rank_between)
-        self.in_word = ranked(partial(_rank_in_text, is_in_word=True))
-        self.in_text = ranked(partial(_rank_in_text, is_in_word=False))
+        self.in_text = ranked(_rank_in_text)
         texts = [token for token, piece in pieces.items() if len(piece) == 1 and piece not in _SIGNS]
         self.texts: npt.NDArray[np.int64] = np.array(texts, np.int64)
         """Signs that occur in texts only."""
-        self.signs = frozenset(token for token, piece in pieces.items() if any(sign in piece for sign in b'"{[,:'))
+        marks = [token for token, piece in pieces.items() if len(piece) == 1 and piece in b"@:/.-_+# T"]
+        self.marks: npt.NDArray[np.int64] = np.array(marks, np.int64)
+        """What separates the parts of addresses, versions and dates."""
+        self.signs = frozenset(token for token, piece in pieces.items() if any(sign in piece for sign in b'"{[]},'))
         """Tokens behind which more may have to come than before."""
 
 
@@ -91,13 +93,24 @@ def _rank_between(piece: bytes) -> tuple[int, int]:
     return (3, 0) if piece in (b"0", b"1", b"null", b"true", b"false") else (4, len(piece))
 
 
-def _rank_in_text(piece: bytes, *, is_in_word: bool) -> tuple[int, int]:
-    """The text's end first; then words and the signs of addresses by turns, so that these come to an end, too."""
+def _rank_in_text(piece: bytes) -> tuple[int, int]:
+    """The text's end first, then what fills it soonest."""
     if piece.startswith(b'"') and not piece.strip(b'"]}'):
         return 0, -len(piece)
-    if len(piece) == 1 and piece in b"@:/.-":
-        return (1 if is_in_word else 3), b"@:/.-".index(piece)
-    return (2, -len(piece)) if len(piece) <= MAX_PIECE and piece.isalnum() else (4, len(piece))
+    return (1, -len(piece)) if len(piece) <= MAX_PIECE and piece.isalnum() else (2, len(piece))
+
+
+class _Place(NamedTuple):
+    """Where a search goes on."""
+
+    matcher: Closed
+    """Behind all but the last of the tokens."""
+    saved: Saved | None
+    tokens: list[int]
+    mask: int
+    """What identifies the mask before the last token."""
+    is_entered: bool = False
+    """Whether the matcher has consumed all tokens, and nothing changed by the last one."""
 
 
 class Closing:
@@ -168,26 +181,36 @@ class Closing:
         return end
 
     def _shortest(self, matcher: Closed, saved: Saved | None, num_left: int) -> list[int] | None:
-        """The first end that is found by trying the best tokens first."""
-        waiting: list[tuple[Closed, Saved | None, list[int]]] = [(matcher, saved, [])]
+        """The first end that is found by trying the best tokens first; last those behind which the same may come as
+        before them, such as a further digit."""
+        waiting, start = deque([_Place(matcher, saved, [], 0)]), saved
         self._gave_up = False
         for self._num_tried in range(MAX_TRIED):
             if not waiting:
                 return None
-            before, saved, tokens = waiting.pop()
-            matcher = before.deep_copy()
-            if tokens and not self._takes(matcher, saved, tokens[-1:]):
-                continue
-            forced = [] if matcher.is_stopped() else matcher.compute_ff_tokens()
-            if forced and not (matcher.consume_tokens(forced) and self._feeds(forced)):
-                continue
-            tokens = tokens + forced
-            if len(tokens) <= num_left and matcher.is_accepting():
-                return tokens
-            if len(tokens) < num_left and not matcher.is_stopped():
+            (matcher, saved, tokens, mask, is_entered), may_idle = waiting.pop(), False
+            if is_entered and self._distinctness is not None and start is not None:
+                self._distinctness.restore(start)  # it follows one branch at a time; no other one is waiting here
+                self._feeds(tokens)
+                saved = self._distinctness.save()
+            if not is_entered:
+                matcher = matcher.deep_copy()
+                if tokens and not self._takes(matcher, saved, tokens[-1:]):
+                    continue
+                forced = [] if matcher.is_stopped() else matcher.compute_ff_tokens()
+                if forced and not (matcher.consume_tokens(forced) and self._feeds(forced)):
+                    continue
+                tokens = tokens + forced
+                if len(tokens) <= num_left and matcher.is_accepting():
+                    return tokens
                 saved = None if self._distinctness is None else self._distinctness.save()
-                options = self._options(matcher, tokens[-1] if tokens else None)
-                waiting += [(matcher, saved, [*tokens, option]) for option in reversed(options)]
+                may_idle = bool(tokens) and not forced and tokens[-1] not in self._tokens.signs
+            if len(tokens) < num_left and not matcher.is_stopped():
+                options, before, mask = self._options(matcher), mask, hash(self._mask.tobytes())
+                if mask == before and may_idle:
+                    waiting.appendleft(_Place(matcher, saved, tokens, mask, is_entered=True))
+                else:
+                    waiting += [_Place(matcher, saved, [*tokens, option], mask) for option in reversed(options)]
         self._gave_up = True
         return None
 
@@ -202,16 +225,13 @@ class Closing:
     def _feeds(self, tokens: list[int]) -> bool:
         return self._distinctness is None or all(map(self._distinctness.feed, tokens))
 
-    def _options(self, matcher: Closed, last: int | None) -> list[int]:
+    def _options(self, matcher: Closed) -> list[int]:
         """The best next tokens."""
-        ranked = self._tokens.between
-        if self._is_in_text(matcher):
-            is_in_word = last is None or self._tokens.bytes_of(last)[-1:].isalnum()
-            ranked = self._tokens.in_word if is_in_word else self._tokens.in_text
+        ranked = self._tokens.in_text if self._is_in_text(matcher) else self._tokens.between
         for part in (ranked[:NUM_FIRST], ranked[NUM_FIRST:]):
-            allowed = self._allowed(part)
-            if len(allowed):
-                return [int(token) for token in allowed[:MAX_OPTIONS]]
+            allowed: list[int] = self._allowed(part)[:MAX_OPTIONS].tolist()
+            if allowed:
+                return allowed + [mark for mark in self._allowed(self._tokens.marks).tolist() if mark not in allowed]
         return []
 
     def _is_in_text(self, matcher: Closed) -> bool:

@@ -62,14 +62,7 @@ def whole_match(pattern: str) -> str:
     """
     if len(pattern) > MAX_PATTERN_CHARS:
         raise PatternRefused(f"it is longer than {MAX_PATTERN_CHARS} characters")
-    ignore_case = pattern.startswith("(?i)")
-    parser = _Parser(pattern.removeprefix("(?i)"), ignore_case)
-    alternatives = parser.alternatives(0)
-    parser.expect_end()
-    wrapped = []
-    for part in alternatives.parts:
-        wrapped.append(("" if part.begins else "(?s:.*)") + part.text + ("" if part.ends else "(?s:.*)"))
-    return f"(?:{'|'.join(wrapped)})"
+    return PatternParser(pattern.removeprefix("(?i)"), pattern.startswith("(?i)")).written()
 
 
 def whitespace(pattern: str) -> str:
@@ -89,13 +82,25 @@ _LOW_SURROGATE = re.compile(r"\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 _PROPERTY = re.compile(r"\{([A-Za-z_]+(?:=[A-Za-z0-9_]+)?)\}")
 
 
-class _Parser:
+class PatternParser:
     """Recursive descent over one pattern."""
+
+    narrow, wide = NARROW, WIDE
+    """The classes as they are taken in a set, and in one that is negated."""
 
     def __init__(self, pattern: str, ignore_case: bool) -> None:
         self._pattern = pattern
         self._at = 0
         self._ignore_case = ignore_case
+
+    def written(self) -> str:
+        """An expression for every text in which the pattern occurs."""
+        alternatives = self.alternatives(0)
+        self.expect_end()
+        wrapped = []
+        for part in alternatives.parts:
+            wrapped.append(("" if part.begins else "(?s:.*)") + part.text + ("" if part.ends else "(?s:.*)"))
+        return f"(?:{'|'.join(wrapped)})"
 
     def expect_end(self) -> None:
         if self._at < len(self._pattern):
@@ -176,7 +181,7 @@ class _Parser:
         if character == "[":
             return self._set(self._class())
         if character == "\\":
-            return self._set(self._escape(NARROW, in_class=False))
+            return self._set(self._escape(self.narrow, in_class=False))
         if character in "*+?" or (character == "{" and _LIKE_A_QUANTIFIER.match(self._pattern, self._at)):
             raise PatternRefused(f"`{character}` has nothing to repeat, or must be escaped")
         return self._set(CharSet(((ord(character), ord(character)),)))
@@ -190,7 +195,7 @@ class _Parser:
 
     def _class(self) -> CharSet:
         is_negated = self._take("^")
-        classes = WIDE if is_negated else NARROW
+        classes = self.wide if is_negated else self.narrow
         ranges: list[Range] = []
         properties: list[str] = []
         while not self._take("]"):
@@ -286,7 +291,7 @@ class _Parser:
         return character
 
 
-class _Blanks(_Parser):
+class _Blanks(PatternParser):
     """Restricts each class to JSON's blanks, because `\\s` includes more in most dialects."""
 
     def _set(self, charset: CharSet) -> str:
