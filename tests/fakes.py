@@ -87,6 +87,18 @@ class FakeRows:
             ready()
 
 
+class GivenRows:
+    """Implements `RowSource`: they are there."""
+
+    failure: LocalLLMError | None = None
+
+    def __init__(self, rows: npt.NDArray[np.float32]) -> None:
+        self.rows = rows
+
+    def want(self, ready: Callable[[], None]) -> None:  # noqa: ARG002
+        raise AssertionError("rows that are there are not wanted")
+
+
 PICTURES = (("causal", 5), ("whole", 4), ("plane", 6), ("causal", 11), ("plane", 2), ("whole", 3))
 """Kind and number of rows of each: in a `whole` one rows see each other, in a `plane` they share a position."""
 

@@ -80,7 +80,9 @@ def open_backend(
             context,
             cells,
             batch,
-            RowsBatch(context.api, context.batch_capacity, model.input_width, model.position_sections),
+            RowsBatch(context.api, context.batch_capacity, model.input_width, model.position_sections)
+            if model.takes_rows
+            else None,
             interrupt,
             vocab_size=vocab.size,
             threads=threads,

@@ -32,14 +32,14 @@ class LlamaDecoder:
         context: LlamaContext,
         cells: LlamaCells,
         batch: Batch,
-        rows: RowsBatch,
+        rows: RowsBatch | None,
         interrupt: Interrupt,
         *,
         vocab_size: int,
         threads: int,
         is_asynchronous: bool,
     ) -> None:
-        """`threads`: those of the context."""
+        """`rows`: None for a model that takes no media rows; `threads`: those of the context."""
         self._context = context
         self._cells = cells
         self._batch = batch
@@ -104,6 +104,8 @@ class LlamaDecoder:
 
     def _decode_rows(self, segment: Segment, media: MediaPart, within_s: float | None) -> bool:
         rows, extent, handle = self._rows, media.extent, self._context.handle
+        if rows is None:
+            raise BackendError("this model's file takes no media rows; one that was converted for pictures may")
         count, most = len(media.rows), rows.capacity if media.is_causal else self.ubatch_capacity
         if count > most:  # llama.cpp would end the process
             raise BackendError(f"{count} rows that see each other; at most {most} are computed at once")

@@ -309,6 +309,8 @@ FACTS: tuple[Fact, ...] = (
         "src/models/*.cpp, src/llama-graph.cpp", ("test_embedding.py::test_an_encoder_agrees_with_numpy", _NAMES),
         "wrong result",
     ),
+    Fact("architecture", "models that take no media rows", ("localllm.gguf.rules.media_rows:takes_rows",), "src/models",
+        ("test_media_rows.py::test_models_whose_graph_ends_the_process_for_rows_refuse_them", _NAMES), "crash"),
     Fact(
         "architecture", "all names; files that only Ollama reads, and projectors",
         ("localllm.registry.sources.ollama_only:STOCK_NAMES", "localllm.registry.sources.ollama_only:OFTEN_ITS_OWN",
@@ -331,9 +333,8 @@ FACTS: tuple[Fact, ...] = (
         "imatrix.cpp", ("test_quantize.py::test_what_an_importance_matrix_says_matters_comes_out_better",), "refused",
     ),
     Fact(
-        "format", "features of backends, from one line", ("localllm.llama.library:_features",), "src/llama.cpp "
-        "(llama_print_system_info)", ("test_library.py::test_the_library_is_loaded_once_and_tells_what_it_is",),
-        "slower",
+        "format", "features of backends, from one line", ("localllm.llama.library:_features",), "src/llama.cpp (llama_"
+        "print_system_info)", ("test_library.py::test_the_library_is_loaded_once_and_tells_what_it_is",), "slower",
     ),
     Fact(
         "format", "variable that spares a crash its stack trace", ("localllm.llama.remote.rpc_child:main", "localllm."

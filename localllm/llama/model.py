@@ -14,6 +14,7 @@ import msgspec
 
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
 from localllm.gguf.architectures import needs
+from localllm.gguf.rules.media_rows import takes_rows
 from localllm.llama.enums import position_sections
 from localllm.llama.library import Library
 from localllm.llama.log_text import layers_per_device, shortage, unknown_architecture
@@ -100,6 +101,13 @@ class LlamaModel:
     def input_width(self) -> int:
         """Numbers in a vector that stands in place of a token."""
         return int(self._api.llama_model_n_embd_inp(self.handle))
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether vectors may stand in place of tokens; others would end the process."""
+        buffer = ctypes.create_string_buffer(128)
+        self._api.llama_model_meta_val_str(self.handle, b"general.architecture", buffer, len(buffer))
+        return takes_rows(buffer.value.decode("utf-8", "replace"), has_planes=self.position_sections > 1)
 
     @property
     def position_sections(self) -> int:

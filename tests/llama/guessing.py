@@ -4,6 +4,7 @@ without guesses. Those without are held once for all drafts of a target."""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Sequence as Many
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 from localllm.engine.building import build_engine
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import StepOutput
+from localllm.engine.media import Span
 from localllm.engine.requests.sequence import Sequence as Running
 from localllm.engine.requests.terms import Ending, Request
 from localllm.engine.scheduling.pace import StepLimits
@@ -30,7 +32,7 @@ from localllm.llama.drafts.nextn import LlamaHeads
 from localllm.llama.drafts.target_vectors import KeptVectors, TargetVectors
 from localllm.llama.model import LlamaModel
 from localllm.types import KvType, ResolvedSampling, SourceName, Speculative
-from tests.llama.test_drafts import GREEDY, SAMPLINGS, AlwaysWorth, Generous, prompts
+from tests.llama.test_drafts import GREEDY, SAMPLINGS, AlwaysWorth, Generous, prompts, seen
 from tests.llama.test_interrupts import stop_after
 from tests.samplers import sampler
 
@@ -204,8 +206,11 @@ class Run:
     def _emit(self, output: StepOutput) -> None:
         assert not output.failures
 
-    def begin(self, id: int, prompt: list[int], count: int = 40, sampling: ResolvedSampling = GREEDY) -> Running:
-        one = Running(Request(id, prompt, sampling=sampling, max_tokens=count, ending=Ending(ignore_eos=True)))
+    def begin(
+        self, id: int, prompt: list[int], count: int = 40, sampling: ResolvedSampling = GREEDY, spans: Many[Span] = ()
+    ) -> Running:
+        ending = Ending(ignore_eos=True)
+        one = Running(Request(id, prompt, spans=spans, sampling=sampling, max_tokens=count, ending=ending))
         one.drawing.guesser = Guesser(Speculative(sources=(self.source,)), self.experience)
         self.engine.submit(one)
         return one
@@ -231,11 +236,14 @@ def one_answer(run: Run, prompt: int, count: int) -> list[Running]:
 
 
 def turns(run: Run, sampling: str) -> list[Running]:
-    """Turn after turn, with one that is cancelled among its guesses."""
-    first = [run.begin(id, prompt, sampling=SAMPLINGS[sampling]) for id, prompt in enumerate(prompts())]
+    """Turn after turn, with one that is cancelled among its guesses, and one about a picture."""
+    asked: list[tuple[list[int], list[Span]]] = [(prompt, []) for prompt in prompts()]
+    asked[2] = seen(run.target, asked[2][0])
+    first = [run.begin(id, ids, 40, SAMPLINGS[sampling], spans) for id, (ids, spans) in enumerate(asked)]
     run.finish()
     second = [
-        run.begin(10 + id, [*one.progress.tokens, 9], sampling=SAMPLINGS[sampling]) for id, one in enumerate(first)
+        run.begin(10 + id, [*one.progress.tokens, 9], 40, SAMPLINGS[sampling], asked[id][1])
+        for id, one in enumerate(first)
     ]
     for _ in range(9):
         run.step()

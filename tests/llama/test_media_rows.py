@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from gguf import GGUFReader
 
+from localllm.engine.backend import BackendError, Segment
 from localllm.engine.building import build_engine
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import StepOutput
@@ -23,7 +23,7 @@ from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import Ending, Request, Reuse
 from localllm.engine.sampling.sampler import NumpySampler, SampledToken, SamplerParams
 from localllm.engine.sampling.selection import Row
-from localllm.errors import LocalLLMError
+from localllm.engine.spans import Spans
 from localllm.kvdisk.cache import DiskCache
 from localllm.kvdisk.folder import Folder
 from localllm.llama.backend import LlamaBackend, open_backend
@@ -31,9 +31,11 @@ from localllm.llama.context import Batching, KvMemory
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.types import Finish, ResolvedSampling
+from tests.fakes import GivenRows
 from tests.kvdisks import PARTS
 from tests.llama.test_interrupts import stop_after
 from tests.models import families
+from tests.models.headed import write_headed
 from tests.models.maker import write_llama
 
 SLOTS, CTX, UBATCH = 4, 512, 64
@@ -65,18 +67,6 @@ CASES = {
 
 
 address = id
-
-
-class GivenRows:
-    """Implements `RowSource`: they are there."""
-
-    failure: LocalLLMError | None = None
-
-    def __init__(self, rows: npt.NDArray[np.float32]) -> None:
-        self.rows = rows
-
-    def want(self, ready: Callable[[], None]) -> None:  # noqa: ARG002
-        raise AssertionError("rows that are there are not wanted")
 
 
 class Prompt(NamedTuple):
@@ -293,5 +283,17 @@ def test_rows_that_would_end_the_process_end_their_request(loaded_library: Libra
         engine.step()
     assert "at most 64" in failures[0]
     assert "64 numbers" in failures[1]
+    backend.free()
+    model.close()
+
+
+def test_models_whose_graph_ends_the_process_for_rows_refuse_them(loaded_library: Library, tmp_path: Path) -> None:
+    path = write_headed(tmp_path / "model.gguf", "glm4moe", n_nextn=1)
+    model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
+    assert not model.takes_rows
+    backend = open_backend(loaded_library, model, KvMemory(CTX, SLOTS), Batching(128, UBATCH), threads=1)
+    rows = picture(Case(write_llama), 1, 2, 2)
+    with pytest.raises(BackendError, match="takes no media rows"):
+        backend.decoder.decode([Segment(0, 0, rows.ids, 1, media=Spans([Span(0, rows)]).part(0, 4))])
     backend.free()
     model.close()

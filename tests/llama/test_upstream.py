@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from localllm.gguf.rules import assistants, draft_heads, encoders, memory, nextn, rollback, target_states
+from localllm.gguf.rules import assistants, draft_heads, encoders, media_rows, memory, nextn, rollback, target_states
 from localllm.gguf.tables import BLOCK_TYPES
 from localllm.llama import bindings, devices, layouts, log, log_text
 from localllm.llama.drafts import next_symbols
@@ -27,7 +27,8 @@ ARCHITECTURES = {
     *memory._WINDOW_PERIODS, *memory._DEFAULT_WINDOWS, *memory._FIXED_WINDOWS, *memory._RECURRENT, *memory._HYBRID,
     *memory._NEXTN_APART, *memory._NEXTN_WITHIN, *memory._INDEXED, *nextn.FORMS, *nextn._CANNOT_ROLL_BACK,
     *target_states.GIVES_STATES, *draft_heads._READERS, assistants.TARGET, *rollback.ROLLS_BACK,
-    *encoders.NON_CAUSAL, *encoders.SCORE_PROBABILITIES, *builds.named(upstream.LLAMA_VERSION).architectures,
+    *encoders.NON_CAUSAL, *encoders.SCORE_PROBABILITIES, *media_rows.NO_ROWS, *media_rows.ONLY_PLANES,
+    *builds.named(upstream.LLAMA_VERSION).architectures,
 }  # fmt: skip
 
 
