@@ -68,6 +68,7 @@ class FakeRows:
         self.failure: LocalLLMError | None = None
         self._waiting: list[Callable[[], None]] = []
         self.num_wants = 0
+        self.encode_s, self.was_cached = 0.0, False
         if are_there:
             self.come()
 
@@ -91,6 +92,7 @@ class GivenRows:
     """Implements `RowSource`: they are there."""
 
     failure: LocalLLMError | None = None
+    encode_s, was_cached = 0.0, False
 
     def __init__(self, rows: npt.NDArray[np.float32]) -> None:
         self.rows = rows

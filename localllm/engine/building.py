@@ -57,7 +57,8 @@ def build_engine(
     if context_shift and not cells.can_shift:
         raise InvalidParameter(
             "context_shift needs a partitioned cache, a memory that can drop any tokens, and keys that can move: "
-            "f16 always can, --kv-type q8_0 and q4_0 only for some models; leave it out",
+            "f16 can, but not where positions count in planes (M-RoPE), --kv-type q8_0 and q4_0 only for some models; "
+            "leave it out",
             param="context_shift",
         )
     interruptions = Interruptions()

@@ -200,9 +200,9 @@ def _check(head: Head, following_bytes: int) -> None:
         raise DamagedFile("the head's numbers are out of range")
     if len(head.domain) > MAX_DOMAIN_CHARS or not head.domain.isascii():
         raise DamagedFile("the head's domain is malformed")
-    ends = [(0, 0), *((start, end) for start, end, _, _ in head.extents)]
-    if any(start < before or start >= min(end, head.num_tokens) for (_, before), (start, end) in pairwise(ends)):
-        raise DamagedFile("the head's extents are out of range")
+    for (_, before, *_), (start, end, num_positions, _) in pairwise([(0, 0, 0, False), *head.extents]):
+        if start < before or start >= min(end, head.num_tokens) or num_positions < 1:
+            raise DamagedFile("the head's extents are out of range")
     for section in head.sections:
         num_chunks = -(-section.num_bytes // head.chunk_bytes)
         if section.num_bytes < 0 or len(section.crcs) != num_chunks or not 0 <= section.position <= head.num_tokens:

@@ -139,6 +139,14 @@ class Asker(NumpySampler):
     def logits(self, id: int) -> Row:
         return self._rows[address(self._sequences[id].drawing.parameters._row)]
 
+    def in_pieces(self, most: int) -> None:
+        """From now on a step takes so many rows of a picture, as if more took too long."""
+
+        def of_span(sequence: Sequence, *_: Any) -> int:
+            return min(most, sequence.progress.num_next)
+
+        self.engine.scheduler.media._shares.of_span = of_span  # type: ignore[method-assign]
+
     def answered(self, prompt: Prompt, **options: Any) -> tuple[Row, int]:
         """The logits behind a prompt, and how many of its tokens were cached."""
         id = self.ask(prompt, **options)
@@ -220,6 +228,17 @@ def test_what_stands_behind_a_picture_is_the_same_wherever_its_prefix_comes_from
     check("next turn", len(turn.ids))
     assert asker.engine.writeback is not None
     asker.engine.writeback.store_all()
+    if case.is_causal:
+        asker = Asker(backend)
+        asker.in_pieces(7)
+        check("turn", 0, 0)
+        gone = asker.ask(prompts["new"])
+        for _ in range(2):
+            asker.engine.step()
+        asker.engine.cancel(gone)
+        asker.drain()
+        rows = 0 if case.has_planes else 14
+        check("new", 40 + rows if case.can_rewind else 0, 40 + rows)
 
 
 @pytest.mark.parametrize("case", [CASES["attention"], CASES["sliding window, whole"], CASES["planes"]])

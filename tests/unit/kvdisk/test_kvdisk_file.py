@@ -51,6 +51,7 @@ def as_bytes(saved: SavedConversation) -> tuple[bytes, list[tuple[int, bytes]]]:
     state=states,
     checkpoints=st.lists(st.tuples(st.integers(0, 50), states), max_size=3),
     chunk_bytes=st.integers(1, 400),
+    rows=st.none() | st.tuples(st.integers(1, 60), st.integers(1, 60), st.booleans()),
 )
 def test_what_is_written_is_read(
     tmp_path_factory: pytest.TempPathFactory,
@@ -58,15 +59,29 @@ def test_what_is_written_is_read(
     state: bytes,
     checkpoints: list[tuple[int, bytes]],
     chunk_bytes: int,
+    rows: tuple[int, int, bool] | None,
 ) -> None:
+    """With rows that are used whole or not at all, from any token on, which may go on behind the last one."""
     saved = SavedConversation(
-        state, tuple(DiskCheckpoint(min(position, len(tokens)), data) for position, data in checkpoints)
+        state,
+        tuple(DiskCheckpoint(min(position, len(tokens)), data) for position, data in checkpoints),
+        () if rows is None else [(len(tokens) - 1, len(tokens) - 1 + rows[0], *rows[1:])],
     )
     path = tmp_path_factory.getbasetemp() / "written.kv"
     path.write_bytes(content_of(tokens, saved, chunk_bytes))
     tokens_again, again = read_back(path)
     assert tokens_again == tokens
     assert as_bytes(again) == as_bytes(saved)
+    assert list(again.extents) == list(saved.extents)
+
+
+@pytest.mark.parametrize("extents", [[(5, 9, 4, False)], [(-1, 2, 3, False)], [(1, 1, 1, True)], [(1, 2, 0, True)],
+                                     [(0, 3, 3, False), (2, 4, 2, False)]])  # fmt: skip
+def test_extents_that_cannot_be_are_damage(tmp_path: Path, extents: list[tuple[int, int, int, bool]]) -> None:
+    path = tmp_path / "damaged.kv"
+    path.write_bytes(content_of(TOKENS.tolist(), SAVED._replace(extents=extents)))
+    with pytest.raises(DamagedFile, match="extents"):
+        read_back(path)
 
 
 def test_every_wrong_byte_is_noticed(tmp_path: Path) -> None:
