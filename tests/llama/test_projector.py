@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -81,3 +82,12 @@ def test_sound_is_cut_into_pieces_of_thirty_seconds(loaded_library: Library, med
     assert chunks.encode(1, 1)[0].shape == (15, WIDTH)
     with pytest.raises(ValueError, match="vision"):
         projector.read(_picture(8, 8))
+
+
+def test_a_vocabulary_without_the_tokens_around_tiles_is_refused(
+    loaded_library: Library, media_model: MakeModel, tiny_model: Path
+) -> None:
+    """libmtmd would give the token -1, which stands for a row here."""
+    model = media_model("idefics3")._replace(model=tiny_model)
+    with pytest.raises(ValueError, match="lacks tokens"):
+        _opened(loaded_library, model).read(_picture(64, 64)).layout()

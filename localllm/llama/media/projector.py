@@ -174,7 +174,7 @@ class Chunks:
         self._with_rows = [chunk for chunk in self._chunks if not self._is_text(chunk)]
 
     def layout(self) -> list[TextChunk | RowsChunk]:
-        """In the order of a prompt."""
+        """In the order of a prompt. Raises `ValueError`."""
         return [self._text(chunk) if self._is_text(chunk) else self._rows(chunk) for chunk in self._chunks]
 
     def encode(self, first: int, count: int) -> list[Rows]:
@@ -206,7 +206,10 @@ class Chunks:
     def _text(self, chunk: Any) -> TextChunk:
         count = ctypes.c_size_t()
         tokens = self._mtmd.mtmd_input_chunk_get_tokens_text(chunk, ctypes.byref(count))
-        return TextChunk(tuple(tokens[: count.value]))
+        made = tuple(tokens[: count.value])
+        if min(made, default=0) < 0:
+            raise ValueError("the model's vocabulary lacks tokens that this projector puts around pictures")
+        return TextChunk(made)
 
     def _rows(self, chunk: Any) -> RowsChunk:
         mtmd, projector = self._mtmd, self._projector

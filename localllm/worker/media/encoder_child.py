@@ -82,10 +82,10 @@ class Encoder:
     def _describe(self, message: Describe) -> None:
         try:
             chunks = self._projector.read(_media(message.source))
+            layout = tuple(map(_chunk, chunks.layout()))
         except ValueError as error:
             self._send(Refused(message.id, _refusal(error)))
             return
-        layout = tuple(map(_chunk, chunks.layout()))
         if message.source.data:
             self._keep(message.key, chunks)
         else:
