@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-Kind = Literal["chat", "code", "vision", "embedding", "reranker"]
+Kind = Literal["chat", "code", "vision", "audio", "embedding", "reranker"]
 
 MAX_SUGGESTIONS = 3
 
@@ -28,13 +28,14 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     default: bool = False
     """Whether this is the default tag of its name; true for exactly one tag of each name."""
     kind: Kind
-    """What the model is for; one that takes images is `vision`, although it chats as well."""
+    """What the model is for; one that takes images is `vision`, one that takes sound alone `audio`, although both chat as
+    well."""
     repo: str
     """USER/REPO on Hugging Face, with GGUF files in it."""
     quant: str
     """The quantization pulled by default, as it appears in the file names (where case does not matter)."""
     size_bytes: int
-    """Approximate size of the model's file in `quant`, without a vision model's projector."""
+    """Approximate size of the model's file in `quant`, without its projector."""
     num_parameters: int
     context_length: int
     """Context length in tokens, as published by the model's maker."""

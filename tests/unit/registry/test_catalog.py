@@ -69,7 +69,7 @@ def test_a_draft_is_an_entry_that_is_much_smaller_and_of_the_same_family(entry: 
 @every_entry
 def test_sizes_fit_parameters_and_quantization(entry: CatalogEntry) -> None:
     expected_bytes = entry.num_parameters * BITS_PER_WEIGHT[entry.quant] / 8
-    least = LEAST_VISION if entry.kind == "vision" else LEAST
+    least = LEAST_VISION if entry.kind in ("vision", "audio") else LEAST
     assert least <= entry.size_bytes / expected_bytes <= MOST
 
 
