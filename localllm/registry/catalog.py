@@ -28,8 +28,7 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     default: bool = False
     """Whether this is the default tag of its name; true for exactly one tag of each name."""
     kind: Kind
-    """What the model is for; one that takes images is `vision`, one that takes sound alone `audio`, although both chat as
-    well."""
+    """What the model is for; one that takes images is `vision`, one that takes sound alone `audio`, though both chat too."""
     repo: str
     """USER/REPO on Hugging Face, with GGUF files in it."""
     quant: str

@@ -21,7 +21,6 @@ from localllm.planning.device_choice import chooses_gpus, requires_gpus
 from localllm.planning.draft_plan import DraftModel, check_is_model
 from localllm.planning.main_memory import MainMemory
 from localllm.planning.plan import context_of, pooling_of
-from localllm.planning.projector_plan import Projector
 from localllm.settings.config import Settings
 from localllm.supervisor.candidate import Candidate
 from localllm.supervisor.eviction import MemoryHolder
@@ -74,6 +73,7 @@ class ManagedModel(SessionObserver):
         check_is_model(self.id, info)
         pooling_of(info, options)
         self._candidate = candidate
+        self.projector = candidate.companion.projector
         self._memory = MainMemory(info, options, candidate.draft, candidate.tunings, self.projector)
         self._no_draft = candidate.no_draft
         library = f"{settings.runtime} {settings.plugin_dir} {settings.rpc}"
@@ -111,10 +111,6 @@ class ManagedModel(SessionObserver):
     def draft(self) -> DraftModel | None:
         """Its draft model, unless it has to be loaded without."""
         return self._memory.draft
-
-    @property
-    def projector(self) -> Projector | None:
-        return self._candidate.companion.projector
 
     def drops_draft(self, reason: str) -> bool:
         """Whether it can be loaded without its draft model, because nobody named one; `reason`: why it has to be."""
@@ -166,6 +162,7 @@ class ManagedModel(SessionObserver):
             phase="unloading" if self._closing else phase,
             memory_bytes=self.need_bytes,
             device_bytes=self.on_devices.device_bytes() if self._session is not None else {},
+            media_bytes=self._memory.projector_bytes,
             num_requests=self.num_requests,
             idle_s=round(idle_s, 3),
             expires_in_s=None if stays else round(max(0.0, self._keep_alive_s - idle_s), 3),

@@ -28,6 +28,8 @@ class RunningModel(msgspec.Struct, frozen=True, kw_only=True):
     loaded: LoadedModel | None
     device_bytes: dict[str, int] = {}
     """Estimated memory reserved for it on each GPU."""
+    media_bytes: int = 0
+    """How much of both is reserved for its encoder of pictures and sounds, which takes it with the first one."""
 
 
 class ModelEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -84,6 +84,10 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     """Number of layers on devices whose experts are in main memory, if any."""
     device_bytes: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
     """Estimated memory reserved for it on each GPU, if any."""
+    media_bytes: int | msgspec.UnsetType = msgspec.UNSET
+    """How much of that memory is reserved for its encoder of pictures and sounds, if it has one."""
+    reads: list[str] | msgspec.UnsetType = msgspec.UNSET
+    """What it reads beside text, if anything: `image`, `audio`."""
     placement_note: str | msgspec.UnsetType = msgspec.UNSET
     """Why fewer of its layers are on GPUs than without other models, if so."""
     settings: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET

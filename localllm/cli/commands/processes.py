@@ -40,12 +40,18 @@ def list_processes(settings: Settings, *, as_json: bool) -> int:
             )
         )
     notes = [f"{model.model}: {model.placement_note}" for model in models if model.placement_note]
+    notes += [_of_media(model) for model in models if model.media_bytes]
     report.write_table(("NAME", "STATUS", "MEMORY", "SLOTS", "LAYERS", "REQUESTS", "UNLOADED", "SET", "TUNED"), rows)
     for note in notes:
         report.say(f"localllm: {note}")
     for each in damaged:
         report.say(f"localllm: {each.id} cannot be used: {each.problem}")
     return report.OK
+
+
+def _of_media(model: Process) -> str:
+    reserved = f"{size(model.media_bytes or 0)} are reserved for that, and used from the first one on"
+    return f"{model.model} reads {' and '.join(model.reads or ['pictures'])}: {reserved}"
 
 
 def _set(model: Process) -> str:

@@ -166,6 +166,8 @@ def _process(model: RunningModel, state: ServerState) -> body.Process:
         layers_per_device=loaded.layers_per_device if loaded else None,
         cpu_experts=(loaded.cpu_experts if loaded else 0) or msgspec.UNSET,
         device_bytes=model.device_bytes or msgspec.UNSET,
+        media_bytes=model.media_bytes or msgspec.UNSET,
+        reads=list(loaded.reads if loaded else ()) or msgspec.UNSET,
         placement_note=(loaded.placement_note if loaded else "") or msgspec.UNSET,
         settings=state.own_settings(model.id) or msgspec.UNSET,
         tuned=(loaded.tuned if loaded else "") or msgspec.UNSET,
