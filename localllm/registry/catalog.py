@@ -28,7 +28,7 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     default: bool = False
     """Whether this is the default tag of its name; true for exactly one tag of each name."""
     kind: Kind
-    """What the model is for; one that takes images is `vision`, one that takes sound alone `audio`, though both chat too."""
+    """What the model is for; `vision` takes pictures, `audio` sound alone, and both chat as well."""
     repo: str
     """USER/REPO on Hugging Face, with GGUF files in it."""
     quant: str
