@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -62,7 +62,7 @@ def load_overrides(settings: Settings, asked: LoadArguments) -> dict[str, Any]:
     """The load options that do not come from the settings: those that `options` sets, and arguments of their own."""
     options = asked["options"]
     given = {} if options is None else _set_fields(_of_type("options", options, LoadOptions, "LoadOptions"))
-    own = {**asked, "draft": _draft(asked["draft"])}
+    own = {**asked, **{name: _file(name, asked[name]) for name in ("draft", "mmproj")}}
     given |= {
         name: value
         for name, value in own.items()
@@ -72,10 +72,11 @@ def load_overrides(settings: Settings, asked: LoadArguments) -> dict[str, Any]:
     return {name: getattr(whole, name) for name in given}
 
 
-def _draft(draft: str | Path | None) -> str | None:
-    if draft is not None and (not isinstance(draft, str | os.PathLike) or not str(draft)):
-        raise InvalidParameter(f"draft must be a name or a path, got {_shown(draft)}", param="draft")
-    return None if draft is None else os.fspath(draft)
+def _file(name: Literal["draft", "mmproj"], given: str | Path | None) -> str | None:
+    if given is not None and (not isinstance(given, str | os.PathLike) or not str(given)):
+        takes = "a name or a path" if name == "draft" else "the path of a projector"
+        raise InvalidParameter(f"{name} must be {takes}, got {_shown(given)}", param=name)
+    return None if given is None else os.fspath(given)
 
 
 def chat_request(messages: Messages, shape: SchemaShape[Any] | None, asked: ChatArguments) -> GenerationRequest:

@@ -18,7 +18,8 @@ from localllm.types.states import ModelEvent
 class LoadArguments(TypedDict, total=False):
     """ctx: tokens per slot. slots: requests computed concurrently. gpu_layers: a number, "all" or "auto". pooling:
     overrides the model's own pooling of embeddings. embedding_ctx: tokens of the longest text to embed. draft: a
-    smaller model with the same vocabulary for speculative decoding, or "auto". options: all other `LoadOptions`.
+    smaller model with the same vocabulary for speculative decoding, or "auto". mmproj: the file of its projector, for
+    pictures and sound. options: all other `LoadOptions`.
     settings: used alone; neither environment nor files are read. home: holds all data and the only config.toml that is
     read; the environment is ignored. With neither, this user's configuration applies. Settings for loading count
     unless `options` has another value than its default; the arguments before it override both.
@@ -33,6 +34,7 @@ class LoadArguments(TypedDict, total=False):
     pooling: Pooling | None
     embedding_ctx: int | None
     draft: str | Path | None
+    mmproj: str | Path | None
     options: LoadOptions | None
     settings: Settings | None
     home: str | Path | None

@@ -40,6 +40,8 @@ def find_projector(file: ModelFile, info: ModelInfo, options: LoadOptions) -> Co
     try:
         return Companion(_checked(path, info, options))
     except LocalLLMError as error:
+        if options.mmproj is not None and error.param is None:
+            raise LoadFailed(f"mmproj: {error.message}", param="mmproj") from error
         if is_asked:
             raise
         return Companion(no_media=f"its projector cannot be used: {error.message}", is_unused=True)
