@@ -183,7 +183,7 @@ def human(count: int) -> str:
     return f"{count / 1000:.0f}K" if count >= 1000 else str(count)
 
 
-def _capabilities(info: ModelInfo, loaded: LoadedModel | None, reads: Collection[MediaKind]) -> list[str]:
+def _capabilities(info: ModelInfo, loaded: LoadedModel | None, reads: Collection[MediaKind] = ()) -> list[str]:
     """In Ollama's order. Tools can be offered to any chat model here."""
     if info.draft_head is not None:
         return []
