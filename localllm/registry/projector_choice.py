@@ -17,8 +17,6 @@ from localllm.system.shell_words import shell_word
 from localllm.types import ModelInfo
 from localllm.types.load_options import LoadOptions
 
-OFF = "its projector is off (projector=off); --projector auto uses it"
-
 
 def find_projector(file: ModelFile, info: ModelInfo, options: LoadOptions) -> Companion:
     """The projector for `file`, whose header is `info`. One that nobody named is left out if it is of no use.
@@ -26,7 +24,10 @@ def find_projector(file: ModelFile, info: ModelInfo, options: LoadOptions) -> Co
     For one that the user named, or wants on a device, raises `LoadFailed` and its subclasses.
     """
     if options.projector == "off":
-        return Companion(no_media=OFF, is_unused=file.projector is not None)
+        how = "--projector auto" if file.is_bare else f"localllm set {shell_word(file.id)} projector=auto"
+        return Companion(
+            no_media=f"its projector is off (projector=off); {how} uses it", is_unused=file.projector is not None
+        )
     is_asked = options.mmproj is not None or options.projector != "auto"
     if not info.causal:
         return NO_COMPANION

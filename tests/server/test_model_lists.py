@@ -217,22 +217,20 @@ def test_a_file_that_cannot_be_read_is_listed_all_the_same(served: Served, monke
     assert (other["quantization"], other["arch"], other["max_context_length"]) == ("Q4_K_M", None, None)
 
 
-SEES = replace(
-    THINKING,
-    projector=ProjectorInfo(
-        name=None, file_type="F16", size_bytes=1, num_parameters=2, width=64,
-        vision=VisionEncoder(
-            type="gemma3", image_size=896, patch_size=14, max_rows=256, span_rows=256, span_patches=4096
-        ),
-        audio=AudioEncoder(type="voxtral", sample_rate_hz=16_000, rows_per_s=6.2, span_rows=187),
-    ),
-)  # fmt: skip
+PROJECTOR = ProjectorInfo(
+    name=None,
+    file_type="F16",
+    size_bytes=1,
+    num_parameters=2,
+    width=64,
+    vision=VisionEncoder(type="gemma3", image_size=896, patch_size=14, max_rows=256, span_rows=256, span_patches=4096),
+    audio=AudioEncoder(type="voxtral", sample_rate_hz=16_000, rows_per_s=6.2, span_rows=187),
+)
 
 
 def test_every_list_says_what_a_model_reads_loaded_or_not(served: Served) -> None:
-    assert SEES.projector is not None
-    served.runtime.models = [SEES]
-    served.runtime.companion = Companion(Projector(Path("mmproj.gguf"), SEES.projector))
+    served.runtime.models = [replace(THINKING, projector=PROJECTOR)]
+    served.runtime.companion = Companion(Projector(Path("mmproj.gguf"), PROJECTOR))
     with httpx.Client(base_url=served.url, timeout=10) as client:
 
         def got(path: str, **body: str) -> Any:

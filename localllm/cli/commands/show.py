@@ -36,6 +36,8 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
         info = read_info(file)
         format = formats.format_of(file.path, info)
         options = settings.for_model(file.id).load_options()
+        if options.ctx is None:
+            options = msgspec.structs.replace(options, ctx=file.ctx)
         companion = useful_projector(file, info, options)
     finally:
         file.release()
@@ -59,7 +61,9 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
         report.write_json(msgspec.json.encode(shown))
         return report.OK
     rows = table(info, format) + ([] if format is None else formats.rows(format))
-    rows += media_rows(settings, info, options, companion)
+    given = () if manifest is None or options.mmproj else manifest.files
+    projector_name = next((each.file_name for each in given if each.role == "projector"), "")
+    rows += media_rows(settings, info, options, companion, projector_name)
     abilities = ", ".join(formats.abilities(info, format, reads))
     rows.append(("capabilities", abilities or "none by itself: it guesses for the model it was made for (--draft)"))
     rows += [] if manifest is None else _manifest_rows(manifest)

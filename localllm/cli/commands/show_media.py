@@ -25,9 +25,9 @@ def as_media_object(companion: Companion) -> dict[str, Any] | None:
 
 
 def media_rows(
-    settings: Settings, info: ModelInfo, options: LoadOptions, companion: Companion
+    settings: Settings, info: ModelInfo, options: LoadOptions, companion: Companion, file_name: str
 ) -> list[tuple[str, str]]:
-    """The rows of a model that writes text."""
+    """The rows of a model that writes text. `file_name`: the projector's at its source; empty: as on disk."""
     from localllm.llama.probes.selftest import lacks_media
 
     if not info.causal:
@@ -45,7 +45,7 @@ def media_rows(
         smaller = "" if fitting else "; a larger --ctx or --image-max-tokens makes room"
         rows.append(("pictures", f"{count} of the largest in a context of {ctx:,} tokens{smaller}"))
     kinds = " and ".join(each.type for each in (projector.info.vision, projector.info.audio) if each is not None)
-    parts = [projector.path.name, kinds, projector.info.file_type, size(projector.info.size_bytes)]
+    parts = [file_name or projector.path.name, kinds, projector.info.file_type, size(projector.info.size_bytes)]
     need = size(encoder_bytes(projector) + PROCESS_BYTES)
     reserved = f"{need} are reserved by a load, and used from the first picture or sound on"
     rows.append(("projector", f"{', '.join(part for part in parts if part)}; {reserved}"))
