@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -16,8 +16,10 @@ from localllm.cli.commands.fit import show_fit
 from localllm.cli.commands.pull import pull_models
 from localllm.errors import InvalidModelFile, ModelNotFound, PullFailed
 from localllm.gguf import read_model_info
+from localllm.gguf.projectors import read_projector
 from localllm.llm.models import Models
 from localllm.planning.memory_fit import measure, needs
+from localllm.planning.projector_plan import Projector, need_of, projector_bytes
 from localllm.registry import catalog
 from localllm.registry.fetch.net import Net
 from localllm.registry.pull import Puller
@@ -32,6 +34,7 @@ from tests.foreign_stores import write_unknown
 from tests.homes import measured_once
 from tests.models import raw
 from tests.models.maker import shards_of, write_llama
+from tests.models.media import MediaModel, MediaModelKind
 from tests.registry.hub_server import COMMIT, HubServer, Repo
 from tests.registry.loopback import Answer, no_pause, ranged
 from tests.registry.oci_server import OciServer
@@ -94,6 +97,31 @@ def test_every_quantization_is_offered_with_what_its_header_says(
     parts = [asked for asked in hub.asked if "/resolve/" in asked.path]
     assert len({asked.path for asked in parts}) == 1, "one header serves all quantizations"
     assert all("range" in asked.headers for asked in parts)
+
+
+def test_a_projector_is_counted_by_its_header_before_it_is_downloaded(
+    settings: Settings,
+    hub: HubServer,
+    media_model: Callable[[MediaModelKind], MediaModel],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    made = media_model("gemma3")
+    contents = {"sees-F16.gguf": made.model.read_bytes(), "mmproj-F16.gguf": made.projector.read_bytes()}
+    hub.repos["ann/sees-GGUF"] = Repo(contents)
+    name, info = "hf.co/ann/sees-GGUF", read_projector(made.projector)
+    (offer,) = offered(settings, name)
+    assert offer.projector == info
+    assert offer.size_bytes == sum(map(len, contents.values()))
+    text_only = msgspec.structs.replace(settings, projector="off")
+    found = []
+    for each in (settings, text_only):
+        assert show_fit(each, name, as_json=True) == 0
+        found.append(json.loads(capsys.readouterr().out)[0]["fit"]["need_bytes"])
+        with Puller(each, measure=measure(each.load_options())) as puller:
+            found.append(puller.plan(name, threading.Event()).need_bytes)
+    assert found[0] - found[2] == projector_bytes(Projector(made.projector, info), settings.load_options())
+    assert found[1] - found[3] == need_of(info)
+    assert all("range" in asked.headers for asked in hub.asked if "/resolve/" in asked.path)
 
 
 def test_a_table_says_of_each_whether_it_fits(
