@@ -58,7 +58,8 @@ def _fields(message: Message) -> Iterator[tuple[str, str]]:
     yield "role", message.role
     is_answer = message.role == "assistant"
     yield "", message.content.strip() if is_answer else message.content
-    yield from (("part", part) for part in message.parts if len(message.parts) > 1)
+    for part in message.parts:
+        yield ("part", part) if isinstance(part, str) else (part.kind, f"{part.kind} {part.digest[:12]}")
     for number, call in enumerate(message.tool_calls):
         yield f"name of call {number}", call.name
         yield f"arguments of call {number}", canonical_arguments(call.arguments)

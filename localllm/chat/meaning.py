@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from localllm.types import Message, ToolCall
+from localllm.types import Media, Message, ToolCall
 
 EXACT_FLOATS = 2.0**53
 """Below this, floats represent every integer exactly."""
@@ -77,9 +77,14 @@ def _meanings(messages: Sequence[Message]) -> Iterator[bytes]:
             calls.update((call.id, (place, call.name)) for place, call in enumerate(each.tool_calls))
             yield _encode((each.role, each.name, each.content.strip(), _calls(each.tool_calls)))
             continue
-        texts = each.parts if len(each.parts) > 1 else (each.content,)
+        texts = tuple(map(_meaning_of, each.parts)) or (each.content,)
         place, name = calls.get(each.tool_call_id, (-1, "")) if each.role == "tool" else (-1, "")
         yield _encode((each.role, each.name or name, texts, place))
+
+
+def _meaning_of(part: str | Media) -> str | tuple[str, str, str]:
+    """Where a request has it does not matter."""
+    return part if isinstance(part, str) else (part.kind, part.digest, part.detail)
 
 
 def _calls(calls: Sequence[ToolCall]) -> list[tuple[str, str]]:

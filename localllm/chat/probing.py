@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
+
+from localllm.types import MediaKind
 
 Apply = Callable[..., str | None]
 """Renders messages and optional tools; None: the template failed."""
@@ -63,6 +66,20 @@ class CallShape(msgspec.Struct, frozen=True, kw_only=True):
     ids: IdShape
 
 
+class Placeholder(msgspec.Struct, frozen=True, kw_only=True):
+    """How a template shows a picture or sound that stands among the parts of a content."""
+
+    kind: MediaKind
+    part: Turn
+    """The part as the template knows it."""
+    pattern: str
+    """Regular expression of what it prints for one."""
+    tokens: str
+    """The same for the tokens in it. Texts of clients that match are quoted."""
+    roles: tuple[str, ...]
+    """The turns in which it shows them."""
+
+
 class Abilities(msgspec.Struct, frozen=True, kw_only=True):
     """Input that a template accepts unchanged; anything else must be reshaped."""
 
@@ -95,6 +112,12 @@ class Abilities(msgspec.Struct, frozen=True, kw_only=True):
     """Field that every assistant's message must have, even if it is empty (K2 Horizon)."""
     thought_beside_text: bool = True
     """Whether a message may have reasoning, text and calls together."""
+    media: tuple[Placeholder, ...] = ()
+    """The pictures and sounds that it shows."""
+
+    def placeholder(self, kind: str, role: str) -> Placeholder | None:
+        """How pictures or sounds are shown in turns of that role."""
+        return next((each for each in self.media if each.kind == kind and role in each.roles), None)
 
 
 def probe(template: str, apply: ApplyWith) -> Abilities:
@@ -160,7 +183,63 @@ def _probe(template: str, apply: Apply, tools: ToolsShape, *, only_parts: bool) 
         needed_thought=needed,
         thought_beside_text=calls is None
         or apply(_called(user, calls, text="qztext", thought={field: _THOUGHT})) is not None,
+        media=tuple(filter(None, (_probe_media(apply, kind, system, user, calls) for kind in _MEDIA_PARTS))),
     )
+
+
+_MEDIA_PARTS: dict[MediaKind, tuple[Turn, ...]] = {
+    "image": ({"type": "image"}, {"type": "image_url", "image_url": {"url": ""}}),
+    "audio": (
+        {"type": "audio"},
+        {"type": "input_audio", "input_audio": {"data": "", "format": "wav"}},
+        {"type": "audio_url", "audio_url": {"url": ""}},
+    ),
+}
+_TOKENS = re.compile(r"[<\[].*[>\]]", re.DOTALL)
+"""What a template prints for a picture, without words around it: `Audio 1: <|begin|><|pad|><|end|>`."""
+_TOKEN = re.compile(r"<[^<>]*>|\[[^\[\]]*\]")
+_FIRST, _LAST = "qzfirst", "qzlast"
+
+
+def _probe_media(
+    apply: Apply, kind: MediaKind, system: Turn, user: Turn, calls: CallShape | None
+) -> Placeholder | None:
+    for part in _MEDIA_PARTS[kind]:
+        alone, one = _between(apply, []), _between(apply, [part])
+        if one is None or one == alone or "'type'" in one or '"type"' in one:
+            continue
+        printed = _TOKENS.search(one)
+        core = printed[0] if printed else one.strip()
+        pattern, two = _numbered(core), _between(apply, [part, part])
+        if not core or two is None or len(re.findall(pattern, two)) != 2 or (alone and re.search(pattern, alone)):
+            continue
+        content = [{"type": "text", "text": _FIRST}, part]
+        tool = {"role": "tool", "content": content, "tool_call_id": "qzcall000", "name": _NAME}
+        turns = {
+            "system": [{**system, "content": content}, user],
+            "tool": [user, _A, tool] if calls is None else [*_called(user, calls)[:-1], tool],
+        }
+        roles = [role for role, each in turns.items() if _shows_media(apply(each), pattern)]
+        tokens = "|".join(map(_numbered, _TOKEN.findall(core) or [core]))
+        return Placeholder(kind=kind, part=part, pattern=pattern, tokens=tokens, roles=("user", *roles))
+    return None
+
+
+def _between(apply: Apply, parts: list[Turn]) -> str | None:
+    """What a template prints between two texts for the parts between them."""
+    first, last = ({"type": "text", "text": text} for text in (_FIRST, _LAST))
+    text = apply([{"role": "user", "content": [first, *parts, last]}]) or ""
+    found = re.search(f"{_FIRST}(.*){_LAST}", text, re.DOTALL)
+    return None if found is None else found[1]
+
+
+def _shows_media(text: str | None, pattern: str) -> bool:
+    return text is not None and _FIRST in text and "'type'" not in text and len(re.findall(pattern, text)) == 1
+
+
+def _numbered(text: str) -> str:
+    """A pattern of the text with any numbers: some templates count pictures."""
+    return re.sub(r"\d+", r"\\d+", re.escape(text))
 
 
 def _needed_thought(apply: Apply, user: Turn, answer: Turn) -> str:

@@ -20,6 +20,9 @@ class RenderRequest(msgspec.Struct, frozen=True, tag=True):
     """Whether the prompt ends where the text of the last message ends, so that the answer continues it."""
     rendering: Rendering = Rendering()
     """Only its JSON texts are used; the fields above say how the prompt ends."""
+    marker: str = ""
+    """How marks of pictures and sounds begin, see `media_marks`; empty: the messages have none, and the model reads
+    none."""
     words: Calls | None = None
     """Format for calls and tools if the template cannot write them; None: that of Hermes."""
 

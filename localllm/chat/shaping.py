@@ -8,6 +8,7 @@ Content that a template refuses or drops is moved, never lost, and a growing con
 - Tools that it does not show are described in the system message, in the same format.
 - If the template requires a user turn, an empty one goes before an answer or result that nothing was asked for.
 - Consecutive turns of the same role are joined if the template requires that roles alternate.
+- Pictures and sounds become parts where the template shows them, else marks in the text (see `media_marks`).
 Each of these leaves a note. Knows nothing of Jinja.
 """
 
@@ -22,6 +23,7 @@ from msgspec.structs import replace
 
 from localllm.chat.formats.known import HERMES
 from localllm.chat.formats.writer import written_calls
+from localllm.chat.media_marks import Marks, MediaMark
 from localllm.chat.probing import SHORT_ID, Abilities, CallShape, named_id
 from localllm.chat.tool_prompt import described
 from localllm.types import Message, ToolCall
@@ -37,11 +39,19 @@ TOOLS_AS_TEXT = "tools-as-text"
 
 
 def shape(
-    messages: Sequence[Message], can: Abilities, *, words: Calls = HERMES, tools: Sequence[Any] = ()
+    messages: Sequence[Message],
+    can: Abilities,
+    *,
+    words: Calls = HERMES,
+    tools: Sequence[Any] = (),
+    marks: Marks | None = None,
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     """The template's input, and notes on changes. `words`: format for calls and tools that the template cannot write;
-    `tools`: those that it does not show."""
+    `tools`: those that it does not show; `marks`: for pictures and sounds. Parts for these
+    have the template's pattern and the mark as `mark`."""
     notes: dict[str, None] = {}
+    if marks is not None:
+        messages = [marks.in_text(each, media_first=not _shows_media(each, can)) for each in messages]
     if tools:
         notes[TOOLS_AS_TEXT] = None
         messages = _with_tools(messages, described(tools, words))
@@ -53,7 +63,11 @@ def shape(
         turns = _with_user(turns, notes)
     if not can.same_role_twice:
         turns = _alternating(turns, notes)
-    return [_dict(turn, can) for turn in turns], tuple(notes)
+    return [_dict(turn, can, marks) for turn in turns], tuple(notes)
+
+
+def _shows_media(message: Message, can: Abilities) -> bool:
+    return all(can.placeholder(media.kind, message.role) for media in message.media)
 
 
 def _with_names(messages: Iterable[Message]) -> list[Message]:
@@ -201,10 +215,14 @@ def _prefixed(texts: list[str], message: Message) -> Message:
     return replace(message, content=BETWEEN.join(filter(None, (*texts, message.content))), parts=parts)
 
 
-def _dict(message: Message, can: Abilities) -> dict[str, Any]:
+def _dict(message: Message, can: Abilities, marks: Marks | None) -> dict[str, Any]:
     turn: dict[str, Any] = {"role": message.role, "content": message.content}
-    if can.only_parts or (can.parts and len(message.parts) > 1):
-        turn["content"] = [{"type": "text", "text": text} for text in message.parts or (message.content,)]
+    shown = [] if marks is None else _with_media(message, can, marks)
+    if shown:
+        turn["content"] = shown
+    elif can.only_parts or (can.parts and len(message.parts) > 1):
+        texts = [part for part in message.parts or (message.content,) if isinstance(part, str)]
+        turn["content"] = [{"type": "text", "text": text} for text in texts]
     if message.tool_calls and can.calls is not None:
         if not message.content:
             turn["content"] = None if can.calls.is_content_null else ""
@@ -222,6 +240,20 @@ def _dict(message: Message, can: Abilities) -> dict[str, Any]:
     if can.needed_thought and message.role == "assistant":
         turn.setdefault(can.needed_thought, "")
     return turn
+
+
+def _with_media(message: Message, can: Abilities, marks: Marks) -> list[dict[str, Any]]:
+    """The content in parts, those for pictures and sounds as the template knows them; empty if it shows none here."""
+    parts: list[dict[str, Any]] = []
+    has_media = False
+    for piece in (piece for text in message.parts or (message.content,) for piece in marks.split(str(text))):
+        shown = can.placeholder(piece.kind, message.role) if isinstance(piece, MediaMark) else None
+        if shown is not None and isinstance(piece, MediaMark):
+            has_media = True
+            parts.append({**shown.part, "mark": (shown.pattern, marks.mark(piece))})
+        else:
+            parts.append({"type": "text", "text": marks.mark(piece) if isinstance(piece, MediaMark) else str(piece)})
+    return parts if has_media else []
 
 
 def _call(call: ToolCall, wanted: CallShape) -> dict[str, Any]:

@@ -7,6 +7,8 @@ template child. Knows nothing of tokens.
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +16,8 @@ from msgspec.structs import replace
 
 from localllm.chat.formats.known import HERMES
 from localllm.chat.jinja import apply
-from localllm.chat.probing import abilities, tool_variables
+from localllm.chat.media_marks import Marks, MediaMark
+from localllm.chat.probing import Abilities, abilities, tool_variables
 from localllm.chat.request import RenderedText, RenderRequest
 from localllm.chat.shaping import shape
 from localllm.chat.surrogates import REPLACED, whole_text
@@ -47,32 +50,74 @@ def render(request: RenderRequest) -> RenderedText:
 
 def _rendered(request: RenderRequest, *, shown: list[Any] | None = None, described: Sequence[Any] = ()) -> RenderedText:
     """Render with `shown` tools passed to the template, and `described` ones in the system message."""
+    can = abilities(request.template)
+    made = _filled(request, can, shown, described)
+    if made is None:  # it leaves out some of the pictures and sounds that it seemed to show
+        made = _filled(request, replace(can, media=()), shown, described)
+    if made is None:
+        raise TemplateError("the chat template leaves out a picture or sound of these messages", param="messages")
+    return made
+
+
+def _filled(
+    request: RenderRequest, can: Abilities, shown: list[Any] | None, described: Sequence[Any]
+) -> RenderedText | None:
+    """None: not all pictures and sounds are in the text."""
     rest = ""
     messages = request.messages
     if request.continues:
         messages, rest = _marked(messages)
-    can = abilities(request.template)
-    turns, notes = shape(messages, can, words=request.words or HERMES, tools=described)
+    marks = Marks(request.marker) if request.marker else None
+    turns, notes = shape(messages, can, words=request.words or HERMES, tools=described, marks=marks)
     given = request.rendering
+    expected = _taken_marks(turns)
+    variables = {
+        **_parsed(given.variables or "{}"),
+        "messages": turns,
+        # Always set, as in Transformers: an undefined variable would pass the test "is not none".
+        **tool_variables(shown, can.tools),
+        "documents": _parsed(given.documents) if given.documents else None,
+    }
+    if marks is not None and can.media:
+        variables = marks.quoted(variables, re.compile("|".join(each.tokens for each in can.media)))
     text = apply(
         request.template,
         **{
-            **_parsed(given.variables or "{}"),
-            "messages": turns,
+            **variables,
             "bos_token": request.bos_token,
             "eos_token": request.eos_token,
             "add_generation_prompt": request.add_generation_prompt and not request.continues,
-            # Always set, as in Transformers: an undefined variable would pass the test "is not none".
-            **tool_variables(shown, can.tools),
-            "documents": _parsed(given.documents) if given.documents else None,
         },
     )
+    for pattern, printed in expected.items():
+        pieces = re.split(f"(?:{pattern})", text)
+        if len(pieces) != len(printed) + 1:
+            return None
+        text = "".join(piece + mark for piece, mark in zip(pieces, [*printed, ""], strict=True))
+    if marks is not None and not _has_all(text, messages, marks):
+        return None
     if request.continues:
         text, mark, _ = text.rpartition(_END)
         if not mark:
             raise TemplateError("the chat template leaves out the message that is to be continued", param="messages")
     whole = whole_text(text)  # calls, tools and variables are JSON, in which escapes may stand for surrogates
     return RenderedText(whole + rest, notes if whole == text else (*notes, REPLACED))
+
+
+def _taken_marks(turns: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """Removes the marks from the parts: pattern of a placeholder -> the marks of what it stands for, in order."""
+    taken: dict[str, list[str]] = {}
+    for part in (part for turn in turns if isinstance(turn["content"], list) for part in turn["content"]):
+        if (found := part.pop("mark", None)) is not None:
+            pattern, mark = found
+            taken.setdefault(pattern, []).append(mark)
+    return taken
+
+
+def _has_all(text: str, messages: Sequence[Message], marks: Marks) -> bool:
+    """Whether every picture and sound is in the text, as often as in the messages."""
+    media = Counter(marks.mark(media) for each in messages for media in each.media)
+    return media == Counter(marks.mark(piece) for piece in marks.split(text) if isinstance(piece, MediaMark))
 
 
 def _marked(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], str]:
@@ -82,7 +127,8 @@ def _marked(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], str]:
         thought = last.thought.rstrip()
         return (*messages[:-1], replace(last, thought=thought + _END)), last.thought[len(thought) :]
     text = last.content.rstrip()
-    parts = (*last.parts[:-1], last.parts[-1].rstrip() + _END) if last.parts else ()
+    end = last.parts[-1] if last.parts else None
+    parts = (*last.parts[:-1], end.rstrip() + _END) if isinstance(end, str) else last.parts
     return (*messages[:-1], replace(last, content=text + _END, parts=parts)), last.content[len(text) :]
 
 

@@ -6,10 +6,13 @@ Decides also in which turn they are refused instead. Knows no API's JSON.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
-from localllm.errors import clipped
+from msgspec.structs import replace
+
+from localllm.errors import UnsupportedParameter, clipped
+from localllm.types import Media, Message
 
 SCREENSHOT = "computer_screenshot"
 """The type of what OpenAI's tool for computers returns."""
@@ -64,6 +67,41 @@ def stand_in(kind: str, path: str, notes: list[str]) -> str:
     omission = f"{what} omitted: {_WHY.get(what, 'the model reads only text')}"
     notes.append(f"{path}: {omission}")
     return f"[{omission}]"
+
+
+def readable(
+    messages: Sequence[Message], kinds: Container[str], model: str, why: str
+) -> tuple[tuple[Message, ...], tuple[str, ...]]:
+    """The messages with notes in place of pictures and sounds that the model does not read, and these notes.
+
+    `kinds`: what it reads; `why`: why it reads no more, and the remedy, behind a semicolon. An assistant's are never
+    shown to the model. Raises `UnsupportedParameter` in the turn to answer.
+    """
+    if not any(message.media for message in messages):
+        return tuple(messages), ()
+    first = first_refused([message.role for message in messages])
+    notes: list[str] = []
+    made = []
+    for index, message in enumerate(messages):
+        read: Container[str] = () if message.role == "assistant" else kinds
+        parts: list[str | Media] = []
+        for part in message.parts:
+            if isinstance(part, str) or part.kind in read:
+                parts.append(part)
+                continue
+            if index >= first and message.role != "assistant":
+                lacks = f"{part.param}: {model} cannot {'see images' if part.kind == 'image' else 'hear audio'}"
+                raise UnsupportedParameter(f"{lacks}: {why}" if why else f"{lacks}; leave it out", param=part.param)
+            parts.append(stand_in(part.kind, part.param, notes))
+        made.append(with_parts(message, parts) if message.media else message)
+    return tuple(made), tuple(notes)
+
+
+def with_parts(message: Message, parts: Sequence[str | Media]) -> Message:
+    """The message with this content: its texts joined as llama-server and vLLM do."""
+    texts = [part for part in parts if isinstance(part, str)]
+    is_plain = len(texts) == len(parts) < 2
+    return replace(message, content="\n".join(texts), parts=() if is_plain else tuple(parts))
 
 
 def drop(kind: str, path: str, notes: list[str]) -> None:

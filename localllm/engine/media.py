@@ -30,6 +30,16 @@ class RowSource(Protocol):
         ...
 
     @property
+    def encode_s(self) -> float:
+        """Time that it took to compute them, once they are there."""
+        ...
+
+    @property
+    def was_cached(self) -> bool:
+        """Whether they were there before, once they are there."""
+        ...
+
+    @property
     def failure(self) -> LocalLLMError | None:
         """Why there will be none."""
         ...

@@ -82,10 +82,11 @@ def _file(name: Literal["draft", "mmproj"], given: str | Path | None) -> str | N
 def chat_request(messages: Messages, shape: SchemaShape[Any] | None, asked: ChatArguments) -> GenerationRequest:
     """The request of `chat`. Raises `InvalidParameter`."""
     given = toolbox(asked["tools"], asked["tool_choice"], parallel=asked["parallel_tool_calls"])
-    turns, notes = to_conversation(messages)
+    conversation = to_conversation(messages)
     return GenerationRequest(
-        messages=turns,
-        notes=notes,
+        messages=conversation.messages,
+        media=conversation.files,
+        notes=conversation.notes,
         rendering=rendering(asked["thinking"], given.definitions),
         calling=given.calling,
         **_generation(shape, asked),

@@ -222,8 +222,7 @@ class AsyncLLM:
         if isinstance(prompt, str):
             return len(await self.tokenize(prompt))
         rendering = arguments.rendering(thinking, toolbox(tools).definitions)
-        text = await self._owned_runtime().render(self.info.id, to_conversation(prompt).messages, rendering)
-        return len(await self.tokenize(text))
+        return await self._owned_runtime().count(self.info.id, to_conversation(prompt), rendering)
 
     @keywords.EMBED.spell_out
     async def embed(self, texts: Texts, **given: Unpack[EmbedArguments]) -> npt.NDArray[np.float32]:

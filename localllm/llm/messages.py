@@ -1,8 +1,7 @@
 """Conversations of the Python API: dicts in the format of OpenAI's chat API, or `Message` objects.
 
-A note stands for pictures and sounds, except in the turn to answer.
-
-Knows nothing about rendering.
+Pictures and sounds are paths, bytes, PIL's images or NumPy's arrays among the texts of a content, or parts as in
+OpenAI's API. A note stands for what no model reads, except in the turn to answer. Knows nothing about rendering.
 """
 
 from __future__ import annotations
@@ -13,10 +12,12 @@ from typing import Any
 
 import msgspec
 
+from localllm.chat.media_files import MediaReading
 from localllm.chat.surrogates import REPLACED, whole_struct
-from localllm.chat.unreadable import first_refused, stand_in
+from localllm.chat.unreadable import first_refused, stand_in, with_parts
 from localllm.errors import InvalidParameter, clipped
-from localllm.types import Message, ToolCall
+from localllm.llm.pictures import bytes_of
+from localllm.types import Media, Message, ToolCall
 from localllm.types.conversation import Conversation
 
 AnyMessage = Message | Mapping[str, Any]
@@ -33,16 +34,16 @@ def to_conversation(messages: Messages) -> Conversation:
             'messages must be a list like [{"role": "user", "content": "Hello"}]; complete() takes plain text',
             param="messages",
         )
-    given, notes = tuple(messages), list[str]()
+    given, notes, reading = tuple(messages), list[str](), MediaReading()
     first = first_refused([*map(_role, given)])
     turns = tuple(
-        _whole(_message(message, path, notes, refuses=number >= first), path, notes)
+        _whole(_message(message, path, notes, reading, refuses=number >= first), path, notes)
         for number, message in enumerate(given)
         for path in [f"messages[{number}]"]
     )
     if not turns:
         raise InvalidParameter("messages is empty; give at least one", param="messages")
-    return Conversation(turns, tuple(notes))
+    return Conversation(turns, tuple(notes), reading.files)
 
 
 def _whole(message: Message, path: str, notes: list[str]) -> Message:
@@ -57,8 +58,10 @@ def _role(message: object) -> str:
     return role if isinstance(role, str) else ""
 
 
-def _message(message: object, path: str, notes: list[str], *, refuses: bool) -> Message:
+def _message(message: object, path: str, notes: list[str], reading: MediaReading, *, refuses: bool) -> Message:
     if isinstance(message, Message):
+        if message.media:
+            raise InvalidParameter("a Message has no bytes of its pictures; give them in a dict's content", param=path)
         try:
             return msgspec.convert(msgspec.to_builtins(message), Message)
         except (msgspec.ValidationError, TypeError):
@@ -70,7 +73,7 @@ def _message(message: object, path: str, notes: list[str], *, refuses: bool) -> 
             known = ", ".join(_KEYS)
             raise InvalidParameter(f"{clipped(repr(key))} is not a key of a message; known: {known}", param=path)
     role, content = message["role"], message.get("content")
-    parts: tuple[str, ...] = ()
+    parts: list[str | Media] = []
     calls = tuple(
         _call(call, f"{path}.tool_calls[{number}]") for number, call in enumerate(message.get("tool_calls") or ())
     )
@@ -78,28 +81,44 @@ def _message(message: object, path: str, notes: list[str], *, refuses: bool) -> 
     if calls and role != "assistant":
         raise InvalidParameter("only messages of the role assistant may have tool_calls", param=f"{path}.tool_calls")
     if isinstance(content, Sequence) and not isinstance(content, str | bytes):
-        texts = [
-            _part(part, f"{path}.content[{number}]", notes, refuses=refuses) for number, part in enumerate(content)
+        parts = [
+            _part(part, f"{path}.content[{number}]", notes, reading, refuses=refuses)
+            for number, part in enumerate(content)
         ]
-        content, parts = "\n".join(texts), tuple(texts) if len(texts) > 1 else ()
-    if not isinstance(content, str) and not (content is None and (calls or thought)):
+    elif isinstance(content, str):
+        parts = [content]
+    elif content is not None or not (calls or thought):
         raise _incomplete(path)
-    return Message(
-        role,
-        content or "",
-        parts=parts,
-        thought=thought,
-        tool_calls=calls,
-        tool_call_id=_text(message, "tool_call_id", path),
-        name=_text(message, "name", path),
+    return with_parts(
+        Message(
+            role,
+            "",
+            thought=thought,
+            tool_calls=calls,
+            tool_call_id=_text(message, "tool_call_id", path),
+            name=_text(message, "name", path),
+        ),
+        parts,
     )
 
 
-def _part(part: object, path: str, notes: list[str], *, refuses: bool) -> str:
+def _part(part: object, path: str, notes: list[str], reading: MediaReading, *, refuses: bool) -> str | Media:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, Mapping):
+        return reading.of(bytes_of(part, path), path)
     kind = part.get("type") if isinstance(part, Mapping) else None
-    if not isinstance(part, Mapping) or not isinstance(kind, str):
-        raise InvalidParameter('a part of a content is a dict such as {"type": "text", "text": ...}', param=path)
+    if not isinstance(kind, str):
+        raise InvalidParameter('a part that is a dict is one such as {"type": "text", "text": ...}', param=path)
     text = part.get("text")
+    try:
+        media = _openai_media(part, kind, path, reading)
+    except InvalidParameter:
+        if refuses:
+            raise
+        media = None
+    if media is not None:
+        return media
     if isinstance(text, str) and (kind == "text" or not refuses):
         return text
     if kind == "text" or refuses:
@@ -110,6 +129,22 @@ def _part(part: object, path: str, notes: list[str], *, refuses: bool) -> str:
             param=path,
         )
     return stand_in(kind, path, notes)
+
+
+def _openai_media(part: Mapping[str, Any], kind: str, path: str, reading: MediaReading) -> Media | None:
+    """A picture or sound as in OpenAI's API; None for other parts."""
+    if kind not in ("image_url", "input_image", "input_audio", "audio_url"):
+        return None
+    given = part.get("image_url" if kind == "input_image" else kind)
+    inner = given if isinstance(given, Mapping) else {"url": given, "data": given}
+    source = inner.get("data" if kind == "input_audio" else "url")
+    detail = inner.get("detail", part.get("detail"))
+    if not isinstance(source, str) or not isinstance(detail, str | None):
+        raise InvalidParameter(f"a part of type {kind} needs a text: a data URL or base64", param=path)
+    media = reading.image(source, path, detail) if "image" in kind else reading.audio(source, path)
+    if media.url:
+        raise InvalidParameter("addresses are not fetched here; give a path, bytes, or a data URL", param=path)
+    return media
 
 
 def _call(call: object, path: str) -> ToolCall:

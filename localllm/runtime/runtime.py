@@ -31,7 +31,8 @@ from localllm.supervisor.pending import Pending, TimedT, with_less_time
 from localllm.supervisor.session import Session
 from localllm.supervisor.supervisor import Supervisor
 from localllm.system.worker_threads import Threads
-from localllm.types import GenerationRequest, LoadedModel, Message, Rendering, SamplingParams
+from localllm.types import GenerationRequest, LoadedModel, MediaFile, Message, Rendering
+from localllm.types.conversation import Conversation
 from localllm.types.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 from localllm.types.load_options import LoadOptions
 from localllm.types.states import (
@@ -165,16 +166,6 @@ class Runtime:
         """Report what becomes of requests and workers to this observer from now on."""
         self._supervisor.observer = observer
 
-    async def chat(self, model_id: str, messages: Sequence[Message], params: SamplingParams) -> Answer:
-        """`submit` of one conversation."""
-        (answer,) = await self.submit(model_id, [GenerationRequest(messages=tuple(messages), params=params)])
-        return answer
-
-    async def complete(self, model_id: str, prompt: str, params: SamplingParams) -> Answer:
-        """`submit` of one plain prompt."""
-        (answer,) = await self.submit(model_id, [GenerationRequest(prompt=prompt, params=params)])
-        return answer
-
     async def submit(
         self, model_id: str, requests: Sequence[GenerationRequest], *, keep_alive_s: float | None = None
     ) -> list[Answer]:
@@ -246,6 +237,12 @@ class Runtime:
         text: str = await self._call(model_id, "render", tuple(messages), rendering)
         return text
 
+    async def count(self, model_id: str, said: Conversation, rendering: Rendering = NO_RENDERING) -> int:
+        """How many tokens a conversation's prompt has, with rows of media. Raises as `render`, `InvalidParameter`."""
+        args = (said.messages, rendering, self._settings.max_tokenize_bytes)
+        count: int = await self._call(model_id, "count", *args, files=said.files)
+        return count
+
     async def status(self, model_id: str) -> EngineStatus:
         """What a loaded model's slots are doing, read between two steps. Does not count as use."""
         return msgspec.convert(await self._supervisor.watched(model_id).call("status"), EngineStatus)
@@ -274,9 +271,9 @@ class Runtime:
         count: int = await self._call(model_id, "erase_slot", slot)
         return count
 
-    async def _call(self, model_id: str, method: str, *args: object) -> Any:
+    async def _call(self, model_id: str, method: str, *args: object, files: tuple[MediaFile, ...] = ()) -> Any:
         session = await self._session(model_id)
-        return await session.call(method, *args)
+        return await session.call(method, *args, files=files)
 
     async def _session_for(
         self, model_id: str, requests: Sequence[TimedT], keep_alive_s: float | None, *, embeds: bool = False

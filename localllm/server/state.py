@@ -21,6 +21,7 @@ from localllm.runtime.runtime import Answer, Runtime, among
 from localllm.server.apis.responses.store import ResponseStore
 from localllm.server.edge import sse
 from localllm.server.mcp import McpHubs
+from localllm.server.requests.media_urls import MediaAccess
 from localllm.server.watching.metrics import Metrics
 from localllm.server.watching.tally import tally_of
 from localllm.settings.config import Settings
@@ -46,6 +47,8 @@ class ServerState:
     started: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when `loading` has ended."""
     metrics: Metrics = field(init=False)
+    media: MediaAccess = field(init=False)
+    """Pictures and sounds of requests."""
     listing: Threads = field(init=False)
     """Threads that read the list of models from disk."""
     offers: Asking = field(init=False)
@@ -65,6 +68,7 @@ class ServerState:
         full = ": too many requests need the disk or large replies; try again later"
         self.listing = Threads("listing", 4, max_waiting=self.settings.max_waiting, full=full)
         self.offers = Asking(self.settings)
+        self.media = MediaAccess(self.settings)
         self.encoding = Threads("encoding", 2, max_waiting=self.settings.max_waiting, full=full)
         self.metrics = Metrics(self.settings.metrics_names)
         self._aliases = self.settings.aliases()

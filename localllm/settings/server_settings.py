@@ -123,6 +123,17 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
 
     max_waiting: Annotated[int, requests("Maximum queued requests", "N", 0, MAX_COUNT)] = 256
     max_body_bytes: Annotated[int, requests("Largest request body", "N", 1, MAX_BYTES)] = 8 * 1024 * 1024
+    media_urls: Annotated[Literal["off", "public", "any"], requests(
+        "Whether pictures and sounds may be fetched from http(s) addresses",
+        more="off: requests bring the bytes; public: from public addresses only, checked at every connection and "
+        "redirect; any: from this machine and its network, too, so that every client can make the server ask there."
+    )] = "off"
+    max_media_bytes: Annotated[int, requests("Largest picture or sound", "N", 1, MAX_BYTES)] = 20 * 1024 * 1024
+    max_request_media_bytes: Annotated[int, requests(
+        "All pictures and sounds of a request", "N", 1, MAX_BYTES,
+        more="Their base64 does not count for max_body_bytes."
+    )] = 64 * 1024 * 1024
+    max_media: Annotated[int, requests("Pictures and sounds of a request", "N", 1, MAX_COUNT)] = 100
     max_upload_mb: Annotated[int, requests(
         "Largest file for /api/blobs; 0: as disk space allows", "MB", 0, MAX_MB,
         more="Clients upload such files to create models."

@@ -14,15 +14,18 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from localllm.errors import Draining, InternalError, LocalLLMError, RequestTimeout, WorkerCrashed, from_info
 from localllm.supervisor import text_queue
 from localllm.supervisor.collector import Collector
+from localllm.supervisor.open_calls import OpenCalls
 from localllm.supervisor.pending import DEADLINE_GRACE_S, Pending, remaining
 from localllm.supervisor.process import WorkerProcess
 from localllm.supervisor.retries import Retries
 from localllm.supervisor.session_observer import SessionObserver
-from localllm.supervisor.waiting import QueueTimes, check_calls
-from localllm.types import GenerationRequest, LoadedModel
+from localllm.supervisor.waiting import QueueTimes
+from localllm.types import GenerationRequest, LoadedModel, MediaFile
 from localllm.types.embeddings import EmbeddingRequest, Embeddings, RerankRequest
 from localllm.worker.messages import (
     SLOT_METHODS,
@@ -32,9 +35,11 @@ from localllm.worker.messages import (
     Deltas,
     Embed,
     Failed,
+    File,
     Hello,
     Load,
     Loading,
+    NeedFiles,
     Ready,
     Rejected,
     Reply,
@@ -48,8 +53,6 @@ logger = logging.getLogger("localllm")
 
 CALL_TIMEOUT_S, SLOT_CALL_TIMEOUT_S = 120.0, 1800.0
 """Timeouts of a short call, and of one that reads or writes the disk."""
-TEXT_METHODS = frozenset({"tokenize", "pieces", "render"})
-"""Methods of `Call` that run on the worker's preparer; up to `max_waiting` of them may wait, and as many others."""
 MakeLoad = Callable[[Hello], Load]
 
 
@@ -96,9 +99,7 @@ class Session:
         self._collectors: dict[int, Collector] = {}
         self._num_texts = 0
         """Texts in all collectors together."""
-        self._calls: dict[int, asyncio.Future[Any]] = {}
-        self._num_calls = {True: 0, False: 0}
-        """Open calls: True counts those in `TEXT_METHODS`, False the others."""
+        self._calls = OpenCalls(limits.max_waiting)
         self._ids = itertools.count(1)
         self._death: LocalLLMError | None = None
         self._process = WorkerProcess(
@@ -140,7 +141,7 @@ class Session:
             raise self._death
         self.check_room(1)
         id = next(self._ids)
-        self._process.send(Submit(id, request))
+        self._process.send(_submit(id, request))
         pending = Pending(request, self, self._observer.ended)
         self._adopt(id, pending)
         return pending
@@ -150,7 +151,7 @@ class Session:
         if self._death is not None:
             raise self._death
         id = next(self._ids)
-        self._process.send(Submit(id, pending.remaining()))
+        self._process.send(_submit(id, pending.remaining()))
         self._adopt(id, pending)
 
     def _adopt(self, id: int, pending: Pending) -> None:
@@ -237,37 +238,33 @@ class Session:
         if collector is not None and (not collector.is_expected or self.is_silent):
             collector.fail(text_queue.late_in_queue(request))
 
-    async def call(self, method: str, *args: Any) -> Any:
-        """The result of a short call. Raises the worker's error, `QueueFull`, `RequestTimeout`, `WorkerCrashed`."""
+    async def call(self, method: str, *args: Any, files: tuple[MediaFile, ...] = ()) -> Any:
+        """The result of a short call. `files`: of the messages in it. Raises the worker's error, `QueueFull`,
+        `RequestTimeout`, `WorkerCrashed`."""
         timeout_s = SLOT_CALL_TIMEOUT_S if method in SLOT_METHODS else CALL_TIMEOUT_S
         try:
             async with asyncio.timeout(timeout_s):
                 try:
-                    return await self._call(method, args)
+                    return await self._call(method, args, files)
                 except WorkerCrashed as crash:
                     if self._retries is None or method in SLOT_METHODS:  # the contents of slots died with the worker
                         raise
-                    return await self._retries.alone(crash, lambda session: session._call(method, args))
+                    return await self._retries.alone(crash, lambda session: session._call(method, args, files))
         except TimeoutError:
             raise RequestTimeout(f"the model's process did not answer {method!r} within {timeout_s:g} s") from None
 
-    async def _call(self, method: str, args: tuple[Any, ...]) -> Any:
+    async def _call(self, method: str, args: tuple[Any, ...], files: tuple[MediaFile, ...]) -> Any:
         if self._death is not None:
             raise self._death
-        is_text = method in TEXT_METHODS
-        check_calls(self._num_calls[is_text], self._max_waiting)
         id = next(self._ids)
-        self._process.send(Call(id, method, args))
-        answer = self._calls[id] = self._loop.create_future()
-        self._num_calls[is_text] += 1
         try:
-            return await answer
+            with self._calls.opened(id, method, files) as answer:
+                self._process.send(Call(id, method, args))
+                return await answer
         except asyncio.CancelledError:
             self._process.send(Cancel(id))
             raise
         finally:
-            self._num_calls[is_text] -= 1
-            del self._calls[id]
             self._observer.called()  # as above: this call may be what kept the model loaded
 
     def give_up(self, error: LocalLLMError) -> None:
@@ -302,6 +299,8 @@ class Session:
                     self._queue_times.observe(delta.finish.timings)
                 if pending is not None:
                     pending.put(delta)
+        elif isinstance(message, NeedFiles):
+            self._send_files(message)
         elif isinstance(message, Accepted):
             if (pending := self._find(message.id)) is not None:
                 accept = pending.mailbox.accept
@@ -318,7 +317,7 @@ class Session:
             if (collector := self._collectors.get(message.id)) is not None:
                 collector.take(message)
         elif isinstance(message, Reply):
-            self._reply(message)
+            self._calls.reply(message)
         elif isinstance(message, Hello):
             self._plan(message)
             self._process.watch()
@@ -333,18 +332,25 @@ class Session:
         elif isinstance(message, Failed):
             self._fail_load(from_info(message.error))
 
+    def _send_files(self, message: NeedFiles) -> None:
+        pending = self._find(message.id)
+        there = self._calls.files_of(message.id) if pending is None else pending.request.media
+        files = {file.digest: file for file in there}
+        try:
+            for digest in message.digests if files else ():
+                if digest not in files:
+                    raise InternalError(f"the request has no bytes of the medium {digest}")
+                self._process.send(File(digest, files[digest].data))
+        except LocalLLMError as error:  # too much waits for the worker
+            if pending is not None:
+                self.withdraw(pending)
+                pending.fail(error)
+            else:
+                self._calls.fail(message.id, error)
+
     def _find(self, id: int, *, ends: bool = False) -> Pending | None:
         """The request; None if it was cancelled while this message was on its way."""
         return self._pending.pop(id, None) if ends else self._pending.get(id)
-
-    def _reply(self, message: Reply) -> None:
-        answer = self._calls.get(message.id)
-        if answer is None or answer.done():
-            return
-        if message.error is not None:
-            answer.set_exception(from_info(message.error))
-        else:
-            answer.set_result(message.result)
 
     def _plan(self, hello: Hello) -> None:
         try:
@@ -370,9 +376,11 @@ class Session:
                 self._retries.take(each, crash)
         for collector in self._collectors.values():
             collector.fail(death)
-        for answer in self._calls.values():
-            if not answer.done():
-                answer.set_exception(death)
+        self._calls.fail_all(death)
+
+
+def _submit(id: int, request: GenerationRequest) -> Submit:
+    return Submit(id, replace(request, media=()) if request.media else request)
 
 
 def _guarded(callback: Callable[[], None]) -> None:

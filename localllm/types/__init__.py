@@ -112,6 +112,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     suffix: str | None = None
     """Text after the answer: the model fills in the middle between `prompt` and `suffix`."""
     infill: Infill | None = None
+    media: tuple[MediaFile, ...] = ()
+    """For messages: the bytes of their pictures and sounds, sent to the worker only when it asks for them."""
     rendering: Rendering = Rendering()
     """For messages."""
     notes: tuple[str, ...] = ()

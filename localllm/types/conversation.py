@@ -25,9 +25,11 @@ class Media(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     detail: ImageDetail = "auto"
     param: str = "messages"
     """Path in the request, for errors."""
+    url: str = ""
+    """Where its bytes are to be fetched; then it has no digest yet."""
 
 
-class MediaFile(msgspec.Struct, frozen=True):
+class MediaFile(msgspec.Struct, frozen=True, weakref=True):
     """The bytes of a picture or sound."""
 
     digest: str
@@ -48,8 +50,9 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
 
     role: str
     content: str
-    parts: tuple[str, ...] = ()
-    """The same text in several parts, for templates that read parts; empty: a single one."""
+    parts: tuple[str | Media, ...] = ()
+    """The same text in several parts, for templates that read parts, and pictures and sounds between them; empty: a
+    single text."""
     thought: str = ""
     """The assistant's reasoning before it; the template decides whether the model sees it again."""
     tool_calls: tuple[ToolCall, ...] = ()
@@ -57,6 +60,11 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     """For a result: the id of its call."""
     name: str = ""
     """Name of the speaker, or of the called function."""
+
+    @property
+    def media(self) -> tuple[Media, ...]:
+        """Its pictures and sounds, in order."""
+        return tuple(part for part in self.parts if isinstance(part, Media))
 
     @property
     def is_system(self) -> bool:
@@ -75,6 +83,8 @@ class Conversation(NamedTuple):
     messages: tuple[Message, ...]
     notes: tuple[str, ...] = ()
     """What was left out of them: `PATH: what`."""
+    files: tuple[MediaFile, ...] = ()
+    """The bytes of their pictures and sounds, each once."""
 
 
 class Rendering(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -20,6 +20,11 @@ class Usage(msgspec.Struct, frozen=True):
     rejected_guesses: int = 0
     """Guessed tokens that were computed and wrong."""
 
+    image_tokens: int = 0
+    """Prompt tokens that are rows of pictures."""
+    audio_tokens: int = 0
+    """Prompt tokens that are rows of sounds."""
+
     @property
     def total_tokens(self) -> int:
         return self.prompt_tokens + self.completion_tokens
@@ -46,3 +51,7 @@ class Timings(msgspec.Struct, frozen=True):
     queue_s: float
     prefill_s: float
     decode_s: float
+    encode_s: float = 0.0
+    """Time to turn its pictures and sounds into rows, partly while others waited or were computed."""
+    cached_encodes: int = 0
+    """Pictures, tiles and pieces of sound of which the rows, or what follows from them, were known."""

@@ -1,7 +1,7 @@
 """The messages between parent and worker: tagged msgpack structs; `framing.py` puts them on a pipe.
 
-Down (parent to worker): Load, Submit, Embed, Cancel, Call, Ping, Shutdown. Up (worker to parent): Hello, Loading,
-Ready, Accepted, Rejected, Deltas, Tokenized, Vectors, Reply, Pong, Failed.
+Down (parent to worker): Load, Submit, File, Embed, Cancel, Call, Ping, Shutdown. Up (worker to parent): Hello, Loading,
+Ready, NeedFiles, Accepted, Rejected, Deltas, Tokenized, Vectors, Reply, Pong, Failed.
 """
 
 from __future__ import annotations
@@ -54,10 +54,18 @@ class Load(_Frame, frozen=True, tag=True, array_like=True):
 
 
 class Submit(_Frame, frozen=True, tag=True, array_like=True):
-    """Answer this request; `Accepted` or `Rejected` follows, then `Deltas`."""
+    """Answer this request; `Accepted` or `Rejected` follows, then `Deltas`. Without the bytes of its `media`, for which
+    the worker asks with `NeedFiles` where it does not know them."""
 
     id: int
     request: GenerationRequest
+
+
+class File(_Frame, frozen=True, tag=True, array_like=True):
+    """A picture or sound, after `NeedFiles`."""
+
+    digest: str
+    data: bytes
 
 
 class Embed(_Frame, frozen=True, tag=True, array_like=True):
@@ -82,8 +90,9 @@ class Call(_Frame, frozen=True, tag=True, array_like=True):
     """Ask a short question.
 
     `tokenize` (text, add_special, parse_special) -> ids; `pieces` (ids, special) -> the bytes of each; `render`
-    (messages) -> the prompt's text; `status` () -> `EngineStatus`; `save_slot` (slot, name) and `restore_slot` (slot,
-    name) -> `SlotTransfer`; `erase_slot` (slot) -> how many tokens it held.
+    (messages, rendering) -> the prompt's text; `count` (messages, rendering, most bytes) -> its number of tokens;
+    `status` () -> `EngineStatus`; `save_slot` (slot, name) and `restore_slot` (slot, name) -> `SlotTransfer`;
+    `erase_slot` (slot) -> how many tokens it held.
     """
 
     id: int
@@ -101,7 +110,7 @@ class Shutdown(_Frame, frozen=True, tag=True, array_like=True):
     """Finish nothing, free the model, exit 0."""
 
 
-Down = Load | Submit | Embed | Cancel | Call | Ping | Shutdown
+Down = Load | Submit | File | Embed | Cancel | Call | Ping | Shutdown
 
 
 class Hello(_Frame, frozen=True, tag=True, array_like=True):
@@ -127,6 +136,13 @@ class Ready(_Frame, frozen=True, tag=True, array_like=True):
     """The model can answer."""
 
     model: LoadedModel
+
+
+class NeedFiles(_Frame, frozen=True, tag=True, array_like=True):
+    """The bytes of these pictures and sounds of a request or call are needed; a `File` for each follows."""
+
+    id: int
+    digests: tuple[str, ...]
 
 
 class Accepted(_Frame, frozen=True, tag=True, array_like=True):
@@ -204,7 +220,7 @@ class Failed(_Frame, frozen=True, tag=True, array_like=True):
     error: ErrorInfo
 
 
-Up = Hello | Loading | Ready | Accepted | Rejected | Deltas | Tokenized | Vectors | Reply | Pong | Failed
+Up = Hello | Loading | Ready | NeedFiles | Accepted | Rejected | Deltas | Tokenized | Vectors | Reply | Pong | Failed
 
 
 down_decoder: msgspec.msgpack.Decoder[Down] = msgspec.msgpack.Decoder(Down)

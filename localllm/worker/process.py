@@ -45,6 +45,7 @@ from localllm.worker.messages import (
     Down,
     Embed,
     Failed,
+    File,
     Hello,
     Load,
     Loading,
@@ -60,6 +61,7 @@ from localllm.worker.messages import (
 )  # fmt: skip
 from localllm.worker.outbox import Outbox
 from localllm.worker.prompts.preparer import Preparer
+from localllm.worker.prompts.prompt_parts import MediaReader
 from localllm.worker.prompts.rendering import Renderer
 from localllm.worker.prompts.template_child import TemplateChild
 from localllm.worker.prompts.text_preparer import TextPreparer
@@ -178,6 +180,8 @@ class Worker:
             self._refuse(message)
         elif isinstance(message, Submit):
             self._preparer.submit(message)
+        elif isinstance(message, File):
+            self._preparer.put(message)
         elif isinstance(message, Cancel):
             self._cancel(message.id)
         elif isinstance(message, Embed):
@@ -210,7 +214,8 @@ class Worker:
         )
         self.outbox.gather(load.options.stream_interval_ms / 1000)
         engine, embedder = self._engine_of(library, loaded, load, team, arguments)
-        self._prepare(loaded, load, engine, embedder, templates, grammar_child)
+        media = self._open_media(library, load, engine, arguments) if load.info.causal else None
+        self._prepare(loaded, load, engine, embedder, templates, grammar_child, media)
         self._engine = engine
         gc.freeze()  # what a model needs stays: no collection between steps walks through it
         self.outbox.put(Ready(self._model))
@@ -284,6 +289,7 @@ class Worker:
         embedder: Embedder,
         templates: TemplateChild | None,
         grammar_child: GrammarChild | None,
+        media: MediaReader | None,
     ) -> None:
         """Start the preparers."""
         model, tokens = self._model, loaded.grammar_tokens
@@ -300,6 +306,23 @@ class Worker:
             if tokens is None or grammar_child is None
             else Grammars(tokens, load.options.grammar, child=grammar_child),
             experience=loaded.guesses.experience(),
+            media=media,
+        )
+
+    def _open_media(
+        self, library: Library, load: Load, engine: Engine | EncoderEngine, arguments: argparse.Namespace
+    ) -> MediaReader | None:
+        """What turns pictures and sounds into rows; None if the model reads none."""
+        from localllm.worker.media.opening import open_reader
+
+        assert self._model is not None
+        return open_reader(
+            library,
+            load,
+            ubatch_rows=self._model.ubatch,
+            is_busy=lambda: engine.progress.is_busy,
+            data_dir=arguments.data_dir,
+            plugin_dir=arguments.plugin_dir,
         )
 
     def refuse_frame(self, id: int, error: UndecodableFrame) -> None:
@@ -337,7 +360,7 @@ class Worker:
 
     def _emit(self, output: StepOutput) -> None:
         if self._preparer is not None:
-            self._preparer.remembered.take(output)  # first: a client that sees the end may continue immediately
+            output = self._preparer.take(output)
         if output.deltas:
             self.outbox.put(Deltas(output.step, tuple(output.deltas)))
         for id, error in output.failures:
@@ -350,7 +373,7 @@ class Worker:
         data = b"".join(vectors.astype("<f4", copy=False).tobytes() for _, vectors in output.items)
         self.outbox.put(Vectors(output.id, tuple(index for index, _ in output.items), data, output.is_last))
 
-    def _refuse(self, message: Submit | Embed | Cancel | Call) -> None:
+    def _refuse(self, message: Submit | File | Embed | Cancel | Call) -> None:
         error = InternalError("the worker has no model yet").info()
         if isinstance(message, Submit | Embed):
             self.outbox.put(Rejected(message.id, error))

@@ -18,6 +18,7 @@ from localllm.runtime.runtime import Runtime
 from localllm.settings.config import load
 from localllm.types import GpuLayers, LoadedModel, SamplingParams
 from localllm.types.load_options import LoadOptions
+from tests.asked import complete
 
 PLUGIN_DIR = os.environ.get("LOCALLLM_PLUGIN_DIR")
 
@@ -41,7 +42,7 @@ def answer(home: Path, tiny_model: Path) -> Callable[..., Answer]:
             model = await runtime.load(tiny_model, options)
             params = SamplingParams(temperature=0, max_tokens=16, ignore_eos=True)
             text = ""
-            async for delta in await runtime.complete(model.id, "Once upon a time", params):
+            async for delta in await complete(runtime, model.id, "Once upon a time", params):
                 text += delta.text
             return text, model
         finally:

@@ -15,6 +15,7 @@ from localllm.runtime.runtime import Runtime
 from localllm.settings.config import load
 from localllm.types import SamplingParams
 from localllm.types.load_options import LoadOptions
+from tests.asked import complete
 from tests.models.maker import write_llama
 
 PLUGIN_DIR = os.environ.get("LOCALLLM_PLUGIN_DIR")
@@ -51,7 +52,7 @@ def wide_model(tmp_path: Path) -> Path:
 
 
 async def text_of(runtime: Runtime, id: str) -> str:
-    return "".join([delta.text async for delta in await runtime.complete(id, "Once upon a time", GREEDY)])
+    return "".join([delta.text async for delta in await complete(runtime, id, "Once upon a time", GREEDY)])
 
 
 def on_gpus(layers: dict[str, int]) -> int:

@@ -28,6 +28,7 @@ from localllm.types import CpuMoe, GpuLayers, LoadedModel, SamplingParams, upstr
 from localllm.types.libraries import builds
 from localllm.types.load_options import LoadOptions
 from localllm.types.rpc_endpoints import Endpoint
+from tests.asked import complete
 from tests.models.assistant import write_assistant, write_gemma4
 from tests.models.maker import write_llama
 from tests.rpc_plugin import plugin_folder
@@ -88,7 +89,7 @@ def settings_of(plugins: Path, home: Path, endpoint: Endpoint) -> Settings:
 
 async def _answer(runtime: Runtime, model: LoadedModel, max_tokens: int = 24) -> str:
     params = SamplingParams(temperature=0, max_tokens=max_tokens, ignore_eos=True)
-    return "".join([delta.text async for delta in await runtime.complete(model.id, "Once upon a time", params)])
+    return "".join([delta.text async for delta in await complete(runtime, model.id, "Once upon a time", params)])
 
 
 def answer(
@@ -167,7 +168,7 @@ def test_streams_beside_each_other_and_conversations_that_come_back_are_as_on_th
 
     async def one(runtime: Runtime, id: str, prompt: str) -> tuple[str, int]:
         text, cached = "", 0
-        async for delta in await runtime.complete(id, prompt, params):
+        async for delta in await complete(runtime, id, prompt, params):
             text += delta.text
             if delta.finish is not None:
                 cached = delta.finish.usage.cached_tokens
@@ -250,7 +251,7 @@ def test_a_server_that_dies_ends_requests_with_the_reason_and_the_model_comes_ba
             model = await runtime.load(tiny_model, LoadOptions(gpu_layers="all", slots=1))
             text = await _answer(runtime, model)
             params = SamplingParams(temperature=0, max_tokens=400, ignore_eos=True)
-            answer = await runtime.complete(model.id, "Once upon a time", params)
+            answer = await complete(runtime, model.id, "Once upon a time", params)
             await anext(aiter(answer))
             server.process.kill()
             server.end()

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from localllm.chat.unreadable import readable
 from localllm.errors import InvalidParameter, ModelNotFound, SlotNotFound, UnsupportedParameter, clipped
 from localllm.planning.projector_plan import NO_COMPANION
 from localllm.runtime.pulling import Pulls
@@ -31,6 +32,7 @@ from localllm.types import (
     Timings,
     Usage,
 )  # fmt: skip
+from localllm.types.conversation import Conversation
 from localllm.types.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 from localllm.types.load_options import LoadOptions
 from localllm.types.states import (
@@ -49,6 +51,7 @@ from localllm.types.states import (
 FINISH = Finish("stop", Usage(prompt_tokens=7, completion_tokens=3, cached_tokens=2), Timings(0.1, 0.2, 0.3))
 
 NO_RENDERING = Rendering()
+TEXT_ONLY = "it has no projector; pull one with it"
 HANG = "hang"
 VECTOR = (0.1, -0.25, 3e-7, 0.0)
 """What every text becomes, plus its number in the first place."""
@@ -160,6 +163,8 @@ class FakeRuntime(Runtime):
         self.asking = threading.Event()
         self.gave_up = threading.Event()
         self.asked: list[tuple[str, object, SamplingParams]] = []
+        self.reads: frozenset[str] = frozenset()
+        """What the model reads beside text."""
         self.requests: list[GenerationRequest] = []
         self.answers: list[FakeAnswer] = []
         self.answered = threading.Event()
@@ -322,7 +327,13 @@ class FakeRuntime(Runtime):
     async def render(self, model_id: str, messages: Sequence[Message], rendering: Rendering = NO_RENDERING) -> str:
         self._check(model_id)
         self.renderings.append(rendering)
-        return "".join(f"<{message.role}>{message.content}" for message in messages)
+        read, _ = readable(messages, self.reads, model_id, TEXT_ONLY)
+        return "".join(f"<{message.role}>{message.content}" for message in read)
+
+    async def count(self, model_id: str, said: Conversation, rendering: Rendering = NO_RENDERING) -> int:
+        """As many tokens as bytes, and four for each picture."""
+        text = await self.render(model_id, said.messages, rendering)
+        return len(await self.tokenize(model_id, text)) + 4 * len(said.files)
 
     async def status(self, model_id: str) -> EngineStatus:
         self._check(model_id)
@@ -363,7 +374,15 @@ class FakeRuntime(Runtime):
         self, model_id: str, requests: Sequence[GenerationRequest], *, keep_alive_s: float | None = None
     ) -> list[Answer]:
         self.keep_alives.append(keep_alive_s)
+        requests = [self._read(model_id, request) for request in requests]
         return [await self._answer(model_id, request) for request in requests]
+
+    def _read(self, model_id: str, request: GenerationRequest) -> GenerationRequest:
+        """As a worker reads it."""
+        messages, notes = readable(request.messages or (), self.reads, model_id, TEXT_ONLY)
+        return (
+            request if not notes else msgspec.structs.replace(request, messages=messages, notes=request.notes + notes)
+        )
 
     async def embed(self, model_id: str, request: EmbeddingRequest, *, keep_alive_s: float | None = None) -> Embeddings:
         """A text has as many tokens as bytes, and without pooling as many vectors."""

@@ -1,12 +1,20 @@
-"""Images, sounds and files, which no model here takes: every API refuses them in the turn to answer, by place."""
+"""Pictures and sounds reach the model from every form that clients send; what it does not read is refused by place."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 from typing import Any
 
 import pytest
 
-from tests.server.conftest import Served
+from localllm.chat.media_files import DETAILS
+from localllm.settings.config import Settings
+from localllm.types import Media, MediaFile
+from tests.pictures import LARGE, SMALL, WAV, data_url
+from tests.server.conftest import Served, running
+from tests.server.fake_runtime import TEXT_ONLY
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 CLAUDES = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
@@ -62,12 +70,132 @@ def test_what_is_no_text_is_refused_where_it_stands(
     error = response.json()["error"]
     message = error if isinstance(error, str) else error["message"]
     assert named in message
-    assert "not supported" in message
+    assert "not supported" in message or TEXT_ONLY in message
     if isinstance(error, dict) and "code" in error:
         code = error.get("reason", error["code"])  # llama-server's own paths have the status for a code
         assert code == "unsupported_parameter"
     assert served.runtime.asked == []
     assert served.runtime.embedded == []
+
+
+def _chat(*parts: object) -> tuple[str, dict[str, Any]]:
+    return "/v1/chat/completions", {"messages": _user(*parts)}
+
+
+def _forms(data: bytes) -> list[tuple[str, dict[str, Any]]]:
+    """One picture, as clients of two dialects send it."""
+    text, bare = {"type": "text", "text": "What?"}, base64.b64encode(data).decode()
+    url_safe = base64.urlsafe_b64encode(data).decode().rstrip("=")
+    return [
+        _chat({"type": "image_url", "image_url": {"url": data_url(data)}}, text),
+        _chat({"type": "image_url", "image_url": {"url": data_url(data, "application/octet-stream")}}, text),
+        _chat({"type": "image_url", "image_url": data_url(data, "image/jpeg"), "detail": "auto"}, text),
+        _chat({"type": "input_image", "image_url": bare}, text),
+        _chat({"type": "image_url", "image_url": {"url": url_safe}}, text),
+        ("/api/chat", {"model": "tiny", "messages": [{"role": "user", "content": "What?", "images": [bare]}]}),
+        (
+            "/api/chat",
+            {"model": "tiny", "messages": [{"role": "user", "content": "What?", "images": [data_url(data)]}]},
+        ),
+        ("/api/generate", {"model": "tiny", "prompt": "What?", "images": [bare]}),
+    ]
+
+
+@pytest.mark.parametrize("data", [SMALL, LARGE])
+@pytest.mark.parametrize("escapes", [False, True])
+def test_a_picture_is_the_same_in_every_form(served: Served, data: bytes, escapes: bool) -> None:
+    """`escapes`: as PHP and .NET write base64 into JSON."""
+    served.runtime.reads = frozenset({"image"})
+    for path, body in _forms(data):
+        content = json.dumps(body).encode()
+        if escapes:
+            content = content.replace(b"/", rb"\/").replace(b"+", rb"\u002B")
+        response = served.http.post(path, content=content, headers={"content-type": "application/json"})
+        assert response.status_code == 200, response.text
+        asked = served.runtime.requests[-1]
+        assert asked.messages is not None
+        (medium, text) = asked.messages[0].parts
+        assert isinstance(medium, Media)
+        digest = hashlib.sha256(data).hexdigest()
+        assert (medium.kind, medium.digest, medium.num_bytes, text) == ("image", digest, len(data), "What?")
+        assert asked.media == (MediaFile(digest, data),)
+        assert asked.media[0].data is served.runtime.requests[0].media[0].data  # kept once, however often it is sent
+
+
+def test_sounds_come_in_two_forms_and_details_are_kept(served: Served) -> None:
+    served.runtime.reads = frozenset({"image", "audio"})
+    wav = base64.b64encode(WAV).decode()
+    parts = [
+        {"type": "input_audio", "input_audio": {"data": wav, "format": "wav"}},
+        {"type": "audio_url", "audio_url": {"url": data_url(WAV, "audio/wav")}},
+        *(
+            {"type": "image_url", "image_url": {"url": data_url(SMALL), "detail": detail}}
+            for detail in DETAILS
+            if detail
+        ),
+    ]
+    assert served.http.post(*_chat(*parts)[:1], json=_chat(*parts)[1]).status_code == 200
+    (message,) = served.runtime.requests[-1].messages or ()
+    assert [medium.kind for medium in message.media] == ["audio", "audio", *["image"] * 4]
+    assert [medium.detail for medium in message.media[2:]] == ["auto", "low", "high", "high"]
+    assert len(served.runtime.requests[-1].media) == 2
+
+
+def test_text_that_looks_like_a_picture_stays_text(served: Served) -> None:
+    served.runtime.reads = frozenset({"image"})
+    bare = base64.b64encode(LARGE).decode()
+    for content in (bare, data_url(LARGE), f'a "{data_url(LARGE)}" b', json.dumps({"url": data_url(LARGE)})):
+        messages = [{"role": "user", "content": content}, *_user({"type": "text", "text": content}, PICTURE)]
+        assert served.http.post("/v1/chat/completions", json={"messages": messages}).status_code == 200
+        plain, mixed = served.runtime.requests[-1].messages or ()
+        assert (plain.content, mixed.parts[0]) == (content, content)
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("file:///etc/passwd", "are never read"),
+        ("data:image/png,abc", "must contain ;base64"),
+        ("data:image/png;base64,", "not valid base64, or empty"),
+        ("not base64!", "not valid base64"),
+        ("http://127.0.0.1/a.png", "--media-urls public"),
+        ("https://example.com/a.png", "--media-urls public"),
+    ],
+)
+def test_what_is_no_picture_is_refused_with_its_place(served: Served, url: str, says: str) -> None:
+    served.runtime.reads = frozenset({"image"})
+    part = {"type": "image_url", "image_url": {"url": url}}
+    response = served.http.post("/v1/chat/completions", json={"messages": _user(part)})
+    error = response.json()["error"]
+    assert (response.status_code, error["param"]) == (400, "messages[0].content[0]")
+    assert says in error["message"]
+
+
+def test_pictures_of_tools_and_earlier_turns_are_read_and_those_that_are_none_get_a_note(served: Served) -> None:
+    served.runtime.reads = frozenset({"image"})
+    broken = {"type": "image_url", "image_url": {"url": "data:"}}
+    messages = [
+        *_user(broken, PICTURE),
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": {"name": "look"}}]},
+        {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "Here:"}, PICTURE]},
+    ]
+    response = served.http.post("/v1/chat/completions", json={"messages": messages})
+    assert response.status_code == 200, response.text
+    first, _, result = served.runtime.requests[-1].messages or ()
+    assert (len(first.media), len(result.media)) == (1, 1)
+    assert "image omitted" in str(first.parts[0])
+
+
+def test_too_much_media_is_refused_with_the_numbers() -> None:
+    limits = Settings(port=0, grace_s=0.1, max_media_bytes=len(LARGE) - 1, max_media=2, max_body_bytes=10_000)
+    large = {"type": "image_url", "image_url": {"url": data_url(LARGE)}}
+    text = {"type": "text", "text": "a" * 20_000}
+    with running(limits) as served:
+        served.runtime.reads = frozenset({"image"})
+        for parts, says in (([large], "max_media_bytes"), ([PICTURE] * 3, "max_media)")):
+            response = served.http.post("/v1/chat/completions", json={"messages": _user(*parts)})
+            assert (response.status_code, says in response.text) == (400, True), response.text
+        assert served.http.post("/v1/chat/completions", json={"messages": _user(text)}).status_code == 413
 
 
 def test_teis_clients_are_told_in_their_words(served: Served) -> None:

@@ -15,7 +15,7 @@ from localllm.settings.config import Settings
 from localllm.types import CallDelta, Delta, Finish, Message, Timings, TokenLogprob, ToolCall, Usage
 from localllm.types.states import PullState
 from tests.server.conftest import Served, running
-from tests.server.fake_runtime import FINISH
+from tests.server.fake_runtime import FINISH, TEXT_ONLY
 
 HI = [{"role": "user", "content": "Hi"}]
 COSTS = {
@@ -236,10 +236,12 @@ def test_thoughts_of_a_model_that_thinks_have_a_level(served: Served) -> None:
          'invalid format: "xml"; expected "json" or a valid JSON Schema object'),
         ("chat", {"model": "tiny", "messages": HI, "options": {"top_k": "a"}}, 400,
          "options.top_k must be a whole number or null, got a string"),
-        ("chat", {"model": "tiny", "messages": [{"role": "user", "content": "x", "images": ["aa"]}]}, 400,
-         "messages[0].images is not supported: images are not supported yet; leave it out"),
-        ("generate", {"model": "tiny", "prompt": "x", "images": ["aa"]}, 400,
-         "images is not supported: images are not supported yet; leave it out or send []"),
+        ("chat", {"model": "tiny", "messages": [{"role": "user", "content": "x", "images": ["AAAA"]}]}, 400,
+         f"messages[0].images[0]: tiny cannot see images: {TEXT_ONLY}"),
+        ("generate", {"model": "tiny", "prompt": "x", "images": ["AAAA"]}, 400,
+         f"images[0]: tiny cannot see images: {TEXT_ONLY}"),
+        ("generate", {"model": "tiny", "prompt": "x", "images": ["AAAA"], "raw": True}, 400,
+         "images and raw are mutually exclusive; send one of them"),
         ("generate", {"model": "tiny", "prompt": "x", "raw": True, "system": "y"}, 400,
          "raw mode does not support template, system, or context"),
         ("generate", {"model": "tiny", "prompt": "x", "suffix": "y", "context": [1]}, 400,

@@ -14,6 +14,7 @@ from localllm.errors import ContextLengthExceeded, InvalidParameter, QueueFull
 from localllm.runtime.runtime import Runtime
 from localllm.settings.config import Settings
 from localllm.types import GenerationRequest, Message, SamplingParams
+from tests.asked import complete
 from tests.models.maker import write_llama
 from tests.models.tokenizers import CHATML, bpe
 
@@ -45,7 +46,8 @@ def with_model(
 
 
 async def say_hello(runtime: Runtime, model: str) -> None:
-    async for _ in await runtime.chat(model, HELLO, ONE_TOKEN):
+    (answer,) = await runtime.submit(model, [GenerationRequest(messages=HELLO, params=ONE_TOKEN)])
+    async for _ in answer:
         pass
 
 
@@ -56,7 +58,7 @@ def test_no_run_of_one_character_ends_the_worker(home: Path, path: Path, charact
         tokens = await runtime.tokenize(model, text, add_special=False)
         assert b"".join(await runtime.pieces(model, tokens)).decode() == text
         with pytest.raises(ContextLengthExceeded):
-            await runtime.complete(model, text, ONE_TOKEN)
+            await complete(runtime, model, text, ONE_TOKEN)
         await say_hello(runtime, model)
 
     with_model(home, path, scenario)

@@ -12,11 +12,12 @@ from localllm.runtime.runtime import Runtime
 from localllm.settings.config import load
 from localllm.types import LoadedModel, SamplingParams
 from localllm.types.load_options import LoadOptions
+from tests.asked import complete
 
 
 async def _text(runtime: Runtime, model: LoadedModel) -> str:
     params = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)
-    return "".join([delta.text async for delta in await runtime.complete(model.id, "Once upon a time", params)])
+    return "".join([delta.text async for delta in await complete(runtime, model.id, "Once upon a time", params)])
 
 
 def test_two_models_with_two_runtimes_are_served_beside_each_other(tmp_path: Path, tiny_model: Path) -> None:

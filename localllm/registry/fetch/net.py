@@ -69,6 +69,9 @@ class NetOptions:
     backoff: Backoff = DEFAULT_BACKOFF
     patience_s: float = PATIENCE_S
     """A download is abandoned after this long without data; so is a patient request for a small response."""
+    max_redirects: int = MAX_REDIRECTS
+    is_direct: bool = False
+    """Whether no proxy is used, not even the environment's: it could reach what the guard refuses."""
     user_agent: str | None = None
     """None: `localllm/VERSION`."""
 
@@ -176,7 +179,13 @@ class Net:
         limit = self.options.max_bytes_per_s
         self._bucket = None if limit is None else TokenBucket(limit)
         self._agent = self.options.user_agent or f"localllm/{__version__}"
-        self._routes = Routes(self.options.proxy, self.options.ca_file, resolver, max_bytes_per_s=limit)
+        self._routes = Routes(
+            self.options.proxy,
+            self.options.ca_file,
+            resolver,
+            max_bytes_per_s=limit,
+            is_direct=self.options.is_direct,
+        )
 
     def __enter__(self) -> Net:
         return self
@@ -259,7 +268,7 @@ class Net:
         if headers is not None and _SECRET_HEADERS & {name.lower() for name in headers}:
             raise ValueError("secrets belong in a credential, which limits where they are sent")
         hop = self._first_hop(url, credential, named_by_user)
-        for _ in range(MAX_REDIRECTS + 1):
+        for _ in range(self.options.max_redirects + 1):
             with self._asked(hop, headers or {}, patient or Patience()) as reply:
                 location = reply.headers.get("location")
                 if reply.status in _REDIRECTS and location:
@@ -267,7 +276,7 @@ class Net:
                     continue
                 yield reply
                 return
-        raise PullFailed(f"{httpx.URL(url).host} redirects more than {MAX_REDIRECTS} times")
+        raise PullFailed(f"{httpx.URL(url).host} redirects more than {self.options.max_redirects} times")
 
     def send(
         self,

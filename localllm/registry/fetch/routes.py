@@ -52,12 +52,19 @@ class Routes:
     """Sends requests, over idle connections where possible."""
 
     def __init__(
-        self, proxy: str | None, ca_file: Path | None, resolver: Resolve, *, max_bytes_per_s: int | None = None
+        self,
+        proxy: str | None,
+        ca_file: Path | None,
+        resolver: Resolve,
+        *,
+        max_bytes_per_s: int | None = None,
+        is_direct: bool = False,
     ) -> None:
         """`max_bytes_per_s`: at most a quarter of a second's bytes are received at once, so that a low limit does not
         cause a burst every few seconds."""
         most = BODY_READ_BYTES if max_bytes_per_s is None else min(BODY_READ_BYTES, max(4096, max_bytes_per_s // 4))
         self._proxy = None if proxy is None else _checked_proxy(proxy)
+        self._is_direct = is_direct
         self._ca_file = ca_file
         self._lock = threading.Lock()
         self._context: ssl.SSLContext | None = None
@@ -111,7 +118,7 @@ class Routes:
         )
 
     def _proxy_for(self, url: httpx.URL) -> str | None:
-        if self._proxy is not None:
+        if self._proxy is not None or self._is_direct:
             return self._proxy
         proxies = getproxies()
         found = proxies.get(url.scheme) or proxies.get("all")

@@ -20,6 +20,7 @@ from localllm.errors import UnknownParameter, clipped
 from localllm.server.edge import log
 from localllm.server.edge.sse import ClientGone
 from localllm.server.errors import Overloaded, TooLarge, UnsupportedMediaType, slow_request
+from localllm.server.requests.media_bodies import MIN_RUN, take_out
 from localllm.server.watching.tally import tally_of
 from localllm.types import LoadedModel
 
@@ -29,6 +30,8 @@ MAX_NAMED_FIELDS = 32
 """Maximum number of ignored fields named in the header and the log line, and of notes."""
 
 
+SMALL_BODY = 512 * 1024
+"""Bytes that are searched for pictures on the event loop: a few milliseconds."""
 OF_BROWSERS = frozenset({"origin", "sec-fetch-site", "sec-fetch-mode", "referer"})
 """Headers that browsers send with a page's POST requests; all send the first."""
 
@@ -112,15 +115,23 @@ class HeldBodies:
             counted += more
             return message
 
+        def hold_only(num_bytes: int) -> None:
+            """The rest was dropped."""
+            nonlocal counted
+            less = max(0, counted - num_bytes)
+            self.held_bytes -= less
+            counted -= less
+
+        scope.setdefault("state", {})["hold_only"] = hold_only
         try:
             await self.app(scope, counting, send)
         finally:
             self.held_bytes -= counted
 
 
-async def read_json(request: Request, max_bytes: int) -> bytes:
+async def read_json(request: Request, max_bytes: int, media_bytes: int = 0) -> bytes:
     """The bytes of a body declared as JSON, or of any type if no web page sent it (`curl -d` declares a form). Raises
-    `TooLarge`, `UnsupportedMediaType`, `ClientGone`.
+    `TooLarge`, `UnsupportedMediaType`, `ClientGone`. `media_bytes`: see `read_body`.
 
     A page of another site may post text/plain without a preflight, but not JSON. Every browser names the page in such
     a request; if the gate let one in that does not declare JSON, it is refused here.
@@ -130,20 +141,34 @@ async def read_json(request: Request, max_bytes: int) -> bytes:
     if not is_json and not OF_BROWSERS.isdisjoint(request.headers.keys()):
         given = f"not as {clipped(kind)}" if kind else "and it has no content-type header"
         raise UnsupportedMediaType(f"the body must be sent as application/json, {given}")
-    return await read_body(request, max_bytes)
+    return await read_body(request, max_bytes, media_bytes)
 
 
-async def read_body(request: Request, max_bytes: int) -> bytes:
-    """The bytes of a JSON body of any declared type, without unpaired surrogates. Raises `TooLarge`, `ClientGone`."""
+async def read_body(request: Request, max_bytes: int, media_bytes: int = 0) -> bytes:
+    """The bytes of a JSON body of any declared type, without unpaired surrogates. Raises `TooLarge`, `ClientGone`.
+
+    `media_bytes`: of pictures and sounds that it may have besides, in base64. They are taken out of it, and stay in the
+    request's state.
+    """
+    most = max_bytes + media_bytes * 4 // 3
     declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > max_bytes:
+    if declared.isdigit() and int(declared) > most:
         raise _too_large(max_bytes)
     body = bytearray()
     async for chunk in pieces(request):
         body += chunk
-        if len(body) > max_bytes:
+        if len(body) > most:
             raise _too_large(max_bytes)
-    whole = whole_json(given := bytes(body))
+    given = bytes(body)
+    del body
+    if media_bytes and len(given) >= MIN_RUN:
+        given, files = await asyncio.to_thread(take_out, given) if len(given) > SMALL_BODY else take_out(given)
+        request.state.files = files  # until they are in messages
+        if files:
+            request.state.hold_only(len(given) + sum(len(file.data) for file in files))
+    if len(given) > max_bytes:
+        raise _too_large(max_bytes)
+    whole = whole_json(given)
     tally_of(request).has_replaced_surrogates = whole is not given
     return whole
 
@@ -157,12 +182,12 @@ async def pieces(request: Request) -> AsyncGenerator[bytes, None]:
         raise ClientGone from error
 
 
-async def read_optional_json(request: Request, max_bytes: int) -> bytes:
+async def read_optional_json(request: Request, max_bytes: int, media_bytes: int = 0) -> bytes:
     """Like `read_json`; `{}` if there is no body and no header announces one."""
     said = {"content-type", "transfer-encoding"} & set(request.headers.keys())
     if not said and request.headers.get("content-length", "0") == "0":
         return b"{}"
-    return await read_json(request, max_bytes) or b"{}"
+    return await read_json(request, max_bytes, media_bytes) or b"{}"
 
 
 def json_response(content: msgspec.Struct, headers: Mapping[str, str] | None = None) -> Response:

@@ -10,7 +10,8 @@ from starlette.requests import Request
 from localllm.server.edge import sse
 from localllm.server.state import ServerState
 from localllm.server.watching.tally import tally_of
-from localllm.types import Message, Rendering
+from localllm.types import MediaFile, Message, Rendering
+from localllm.types.conversation import Conversation
 
 
 class TokenCount(msgspec.Struct, frozen=True):
@@ -21,14 +22,18 @@ class TokenCount(msgspec.Struct, frozen=True):
 
 
 async def num_prompt_tokens(
-    request: Request, model: str | None, messages: Sequence[Message], rendering: Rendering
+    request: Request,
+    model: str | None,
+    messages: Sequence[Message],
+    rendering: Rendering,
+    files: tuple[MediaFile, ...] = (),
 ) -> int:
-    """The number of tokens in the rendered prompt.
+    """The number of tokens in the rendered prompt, with the rows of pictures and sounds.
 
     Raises `ModelNotFound`, `NoChatTemplate`, `TemplateError`, `ClientGone`.
     """
     state: ServerState = request.app.state.server
     id = await state.model_for(request, model)
     tally_of(request).begin(model or id, state.loaded(id))
-    text = await sse.unless_gone(request.receive, state.runtime.render(id, messages, rendering))
-    return len(await sse.unless_gone(request.receive, state.runtime.tokenize(id, text)))
+    whole, files = await sse.unless_gone(request.receive, state.media.complete(tuple(messages), files))
+    return await sse.unless_gone(request.receive, state.runtime.count(id, Conversation(whole, files=files), rendering))

@@ -1,7 +1,7 @@
 """The messages of a chat request, as clients write them, converted to a `Conversation`.
 
 Accepts what agents send back: results of unknown calls, arguments that are not JSON, null contents, rewritten ids,
-and what a text model cannot read, except in the turn to answer.
+and contents that no model reads, except in the turn to answer. Whether a model reads pictures is decided where it runs.
 Raises `RequestError`s that name the field at fault as a JSON path. Knows nothing of chat templates.
 """
 
@@ -14,12 +14,13 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
+from localllm.chat.media_files import MediaReading
 from localllm.chat.unreadable import drop, first_refused, stand_in
 from localllm.errors import InvalidParameter, clipped
 from localllm.server.requests.call_ids import with_ids
 from localllm.server.requests.field_rules import Fates, RefusedField
 from localllm.server.requests.values import json_or_text, message_of, missing, needed, wrong_content
-from localllm.types import Message, ToolCall
+from localllm.types import Media, Message, ToolCall
 from localllm.types.conversation import Conversation
 
 ROLES = {
@@ -37,6 +38,21 @@ Arguments = Annotated[Raw, Meta(extra_json_schema={"type": ["string", "object", 
 _ENCRYPTED = ("redacted_thinking", "reasoning.encrypted")
 """Types of thoughts that only another vendor can read."""
 ELSEWHERE = "; a note stands for those in tools' results and earlier turns"
+IMAGES = ("image_url", "input_image", "image")
+SOUNDS = ("input_audio", "audio_url", "audio")
+"""Types of parts that may be read."""
+
+
+_FILES = dict.fromkeys(
+    ("file", "file_data", "file_id", "file_url", "filename"),
+    RefusedField(f"files are not supported; send their text{ELSEWHERE}"),
+)
+_UNUSED = {
+    "annotations": "only the text of earlier answers is used",
+    "cache_control": "common prefixes are always cached",
+    "logprobs": "only the text of earlier answers is used",
+    "prompt_cache_breakpoint": "common prefixes are always cached",
+}
 
 
 class ThoughtText(msgspec.Struct, frozen=True):
@@ -55,22 +71,37 @@ class EarlierAudio(msgspec.Struct, frozen=True):
     transcript: str | None = None
 
 
+class ImageUrl(msgspec.Struct, frozen=True):
+    """A picture."""
+
+    url: str = ""
+    """A data URL, base64, or an address if the server's `media_urls` allows it."""
+    detail: str | None = None
+
+
+class InputAudio(msgspec.Struct, frozen=True):
+    """A sound."""
+
+    fates: ClassVar[Fates] = Fates(ignored={"format": "the content says what it is"})
+
+    data: str = ""
+    format: str | None = None
+
+
+class AudioUrl(msgspec.Struct, frozen=True):
+    """A sound, as vLLM's clients send it."""
+
+    url: str = ""
+
+
 class ContentPart(msgspec.Struct, frozen=True):
     """A part of a message: text, refusal or thought (`thinking`). In the turn to answer, other types are refused."""
 
     fates: ClassVar[Fates] = Fates(
         dict.fromkeys(("image_url", "detail"), RefusedField(f"images are not supported yet{ELSEWHERE}"))
-        | dict.fromkeys(
-            ("file", "file_data", "file_id", "file_url", "filename"),
-            RefusedField(f"files are not supported; send their text{ELSEWHERE}"),
-        )
+        | _FILES
         | {"input_audio": RefusedField(f"audio is not supported{ELSEWHERE}")},
-        {
-            "annotations": "only the text of earlier answers is used",
-            "cache_control": "common prefixes are always cached",
-            "logprobs": "only the text of earlier answers is used",
-            "prompt_cache_breakpoint": "common prefixes are always cached",
-        },
+        _UNUSED,
     )
 
     type: str
@@ -82,6 +113,34 @@ class ContentPart(msgspec.Struct, frozen=True):
     def thought(self) -> str | None:
         """The text of `thinking`."""
         return "".join(part.text for part in self.thinking) if isinstance(self.thinking, list) else self.thinking
+
+
+class ChatPart(ContentPart, frozen=True):
+    """Such a part, or a picture or sound."""
+
+    fates: ClassVar[Fates] = Fates(_FILES, _UNUSED)
+
+    image_url: str | ImageUrl | None = None
+    detail: str | None = None
+    """For an `image_url` that is a string."""
+    input_audio: InputAudio | None = None
+    audio_url: str | AudioUrl | None = None
+
+    @property
+    def is_media(self) -> bool:
+        """Whether it is a picture or sound that may be read."""
+        given = (self.image_url,) if self.type in IMAGES else (self.input_audio, self.audio_url)
+        return self.type in (*IMAGES, *SOUNDS) and any(each is not None for each in given)
+
+    def media(self, path: str, reading: MediaReading) -> Media:
+        """The picture or sound. Raises `InvalidParameter`."""
+        if self.type in IMAGES:
+            image = self.image_url
+            url, detail = (image.url, image.detail) if isinstance(image, ImageUrl) else (image or "", self.detail)
+            return reading.image(url, path, detail)
+        if self.input_audio is not None:
+            return reading.audio(self.input_audio.data, path)
+        return reading.audio(self.audio_url.url if isinstance(self.audio_url, AudioUrl) else self.audio_url or "", path)
 
 
 class CalledFunction(msgspec.Struct, frozen=True):
@@ -122,7 +181,7 @@ class ChatMessage(msgspec.Struct, frozen=True):
     """A message as the client sent it."""
 
     role: str
-    content: str | list[ContentPart] | None = None
+    content: str | list[ChatPart] | None = None
     name: str | None = None
     tool_calls: list[MessageCall] | None = None
     tool_call_id: str | None = None
@@ -136,8 +195,8 @@ class ChatMessage(msgspec.Struct, frozen=True):
     audio: EarlierAudio | str | None = None
     """An earlier answer that was spoken."""
 
-    def to_message(self, path: str, notes: list[str], *, refuses: bool) -> Message:
-        """Converts the message at `path`. `refuses`: what a model cannot read is an error, not a note.
+    def to_message(self, path: str, notes: list[str], reading: MediaReading, *, refuses: bool) -> Message:
+        """Converts the message at `path`. `refuses`: what no model reads is an error, not a note.
 
         Raises `InvalidParameter`, `UnsupportedParameter`.
         """
@@ -147,9 +206,9 @@ class ChatMessage(msgspec.Struct, frozen=True):
         role = ROLES[self.role]
         if self.content is None and role not in ("assistant", "tool"):
             raise missing(f"{path}.content")
-        texts, thoughts = self._texts(f"{path}.content", notes, refuses=refuses)
-        if isinstance(self.audio, EarlierAudio) and not any(texts):
-            texts = [self.audio.transcript or stand_in("audio", f"{path}.audio", notes)]
+        parts, thoughts = self._parts(f"{path}.content", notes, reading, refuses=refuses)
+        if isinstance(self.audio, EarlierAudio) and not any(parts):
+            parts = [self.audio.transcript or stand_in("audio", f"{path}.audio", notes)]
         calls = [call.to_call(f"{path}.tool_calls[{index}]") for index, call in enumerate(self.tool_calls or ())]
         if self.function_call is not None:
             calls.append(self.function_call.to_call(f"{path}.function_call"))
@@ -157,7 +216,7 @@ class ChatMessage(msgspec.Struct, frozen=True):
             where = f"{path}.tool_calls"
             raise InvalidParameter(f"{where}: only assistant messages have calls", param=where)
         thought = self.reasoning_content or self.reasoning or "\n".join(thoughts)
-        message = message_of(role, texts)
+        message = message_of(role, parts)
         return msgspec.structs.replace(
             message,
             content=message.content or (self.refusal or "" if role == "assistant" else ""),
@@ -167,11 +226,13 @@ class ChatMessage(msgspec.Struct, frozen=True):
             name=self.name or "",
         )
 
-    def _texts(self, path: str, notes: list[str], *, refuses: bool) -> tuple[list[str], list[str]]:
-        """The texts and the thoughts of the content."""
+    def _parts(
+        self, path: str, notes: list[str], reading: MediaReading, *, refuses: bool
+    ) -> tuple[list[str | Media], list[str]]:
+        """The texts, pictures and sounds of the content, and its thoughts."""
         if not isinstance(self.content, list):
             return [self.content or ""], []
-        texts: list[str] = []
+        texts: list[str | Media] = []
         thoughts: list[str] = []
         for index, part in enumerate(self.content):
             where = f"{path}[{index}]"
@@ -179,6 +240,8 @@ class ChatMessage(msgspec.Struct, frozen=True):
                 thoughts.append(needed(part.thought, f"{where}.thinking"))
             elif part.type in ("text", "refusal"):
                 texts.append(needed(part.text if part.type == "text" else part.refusal, f"{where}.{part.type}"))
+            elif part.is_media and self.role != "assistant":
+                texts.append(media_or_note(part, where, notes, reading, refuses=refuses))
             elif refuses:
                 raise wrong_content(part.type, where)
             elif part.type in _ENCRYPTED:
@@ -188,14 +251,25 @@ class ChatMessage(msgspec.Struct, frozen=True):
         return texts, thoughts
 
 
+def media_or_note(part: ChatPart, path: str, notes: list[str], reading: MediaReading, *, refuses: bool) -> Media | str:
+    """The picture or sound; one that is no such thing is an error in the turn to answer, else a note."""
+    try:
+        return part.media(path, reading)
+    except InvalidParameter:
+        if refuses:
+            raise
+        return stand_in(part.type, path, notes)
+
+
 def to_conversation(messages: Sequence[ChatMessage]) -> Conversation:
     """A whole conversation, in the field `messages`. Raises `InvalidParameter`, `UnsupportedParameter`."""
     if not messages:
         raise InvalidParameter("messages must not be empty", param="messages")
     notes: list[str] = []
     first = first_refused([ROLES.get(message.role, "") for message in messages])
+    reading = MediaReading()
     converted = [
-        message.to_message(f"messages[{index}]", notes, refuses=index >= first)
+        message.to_message(f"messages[{index}]", notes, reading, refuses=index >= first)
         for index, message in enumerate(messages)
     ]
-    return Conversation(with_ids(converted), tuple(notes))
+    return Conversation(with_ids(converted), tuple(notes), reading.files)

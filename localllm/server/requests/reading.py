@@ -17,10 +17,18 @@ T = TypeVar("T")
 
 
 async def read(
-    request: Request, parse: Parse[T], body: Callable[[Request, int], Awaitable[bytes]] = read_json
+    request: Request,
+    parse: Parse[T],
+    body: Callable[[Request, int, int], Awaitable[bytes]] = read_json,
+    *,
+    has_media: bool = False,
 ) -> tuple[ServerState, T, dict[str, str]]:
-    """The server's state, the request, and headers for the reply. Raises as `parse`, and `Draining`."""
+    """The server's state, the request, and headers for the reply. `has_media`: whether there may be pictures and sounds
+    in it. Raises as `parse`, and `Draining`."""
     state: ServerState = request.app.state.server
-    asked, ignored = parse(await body(request, state.settings.max_body_bytes))
+    settings = state.settings
+    asked, ignored = parse(
+        await body(request, settings.max_body_bytes, settings.max_request_media_bytes if has_media else 0)
+    )
     state.admit()
     return state, asked, unknown_fields_header(ignored, strict=state.settings.strict)

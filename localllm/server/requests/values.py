@@ -11,8 +11,9 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta, Raw, UnsetType
 
+from localllm.chat.unreadable import with_parts
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
-from localllm.types import Message
+from localllm.types import Media, Message
 
 T = TypeVar("T")
 
@@ -69,6 +70,6 @@ def json_as(given: Raw | UnsetType, path: str, opening: str, what: str) -> str:
     return text
 
 
-def message_of(role: str, texts: Sequence[str]) -> Message:
-    """A message of one or several parts, joined as llama-server and vLLM do."""
-    return Message(role, "\n".join(texts), parts=tuple(texts) if len(texts) > 1 else ())
+def message_of(role: str, parts: Sequence[str | Media]) -> Message:
+    """A message of one or several parts, its texts joined as llama-server and vLLM do."""
+    return with_parts(Message(role, ""), parts)

@@ -8,24 +8,23 @@ render ...). Knows nothing of batches or KV.
 from __future__ import annotations
 
 import threading
-from array import array
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
+from localllm.chat.media_marks import new_marker
 from localllm.chat.template_note import template_note
+from localllm.chat.unreadable import readable
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.engine.embedding.encoder import EncoderEngine
-from localllm.engine.engine import Engine
+from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.speculation.guesser import Experience, Guesser
 from localllm.errors import (
-    InternalError,
     InvalidParameter,
     LocalLLMError,
     NoChatTemplate,
-    SlotNotFound,
     UnsupportedParameter,
 )  # fmt: skip
 from localllm.types import (
@@ -41,10 +40,13 @@ from localllm.types import (
 )  # fmt: skip
 from localllm.worker.drafts.available import check_sources, notes_on
 from localllm.worker.grammars.constraints import Grammars
-from localllm.worker.messages import SLOT_METHODS, Accepted, Call, Deltas, Rejected, Reply, Submit, Up
+from localllm.worker.messages import Accepted, Call, Deltas, File, Rejected, Reply, Submit, Up
 from localllm.worker.prompts.answer_shapes import AnswerShape, control_tokens, shape_of
+from localllm.worker.prompts.calls import answer_call
 from localllm.worker.prompts.fair_turns import Turns
-from localllm.worker.prompts.prompt_parts import Source, Tokenizer
+from localllm.worker.prompts.media_pieces import MediaGathering
+from localllm.worker.prompts.media_uses import MediaUses
+from localllm.worker.prompts.prompt_parts import MediaReader, Source, Tokenizer
 from localllm.worker.prompts.rendering import Render, Renderer
 from localllm.worker.prompts.reworded import AnswerMemory
 from localllm.worker.prompts.sequences import Sequences
@@ -53,7 +55,6 @@ from localllm.worker.prompts.uncancelled import UncancelledRequests
 from localllm.worker.refusals import errors_to
 
 NO_RULES = PromptRules()
-PIECES_A_STEP = 1000
 
 
 class _Taker(NamedTuple):
@@ -66,6 +67,12 @@ class _Draft:
 
     def __init__(self, source: Source) -> None:
         self.source = source
+        self.messages = source.messages
+        """As the model can read them."""
+        self.notes: tuple[str, ...] = ()
+        """What it cannot read of them."""
+        self.ids: list[int] = []
+        """All requests that waited for it."""
         self.takers: list[_Taker] = []
 
 
@@ -83,8 +90,10 @@ class Preparer:
         *,
         grammars: Grammars | None = None,
         experience: Experience | None = None,
+        media: MediaReader | None = None,
     ) -> None:
-        """`grammars`: for structured answers; `experience`: for guesses, None if none are made."""
+        """`grammars`: for structured answers; `experience`: for guesses, None if none are made; `media`: for pictures
+        and sounds, None if the model reads none."""
         self._model = model
         self._vocab = vocab
         self._renderer = renderer
@@ -94,7 +103,9 @@ class Preparer:
         self._send = send
         markers = frozenset[int]() if renderer is None else control_tokens(model.format.literals, vocab)
         self._sequences = Sequences(model, vocab, rules.defaults, markers)
-        self._prompts = Prompts(model, vocab, rules)
+        self._prompts = Prompts(model, vocab, rules, "" if media is None else new_marker())
+        self._media = MediaGathering(media, send)
+        self._uses = MediaUses()
         self.remembered = AnswerMemory(model.format, vocab)
         self._lock = threading.Lock()
         self._wanted = UncancelledRequests(send)
@@ -115,6 +126,7 @@ class Preparer:
             if draft is None:
                 draft = self._drafts[source] = _Draft(source)
             draft.takers.append(_Taker(message, self._engine.clock()))
+            draft.ids.append(message.id)
         if is_new:
             self._begin(draft)
 
@@ -123,6 +135,7 @@ class Preparer:
         if not self._wanted.take(id):
             self._engine.cancel(id)
             return
+        self._media.cancelled(id)
         finish = Finish("cancelled", Usage(prompt_tokens=0, completion_tokens=0), Timings(0.0, 0.0, 0.0))
         self._send(Deltas(-1, ((id, Delta(finish=finish)),)))
 
@@ -131,28 +144,44 @@ class Preparer:
             self._engine.inspect(lambda status: self._send(Reply(message.id, status)))
             return
         self._wanted.add(message.id)
-        if message.method == "render" and self._renderer is not None:
-            try:
-                messages, rendering = msgspec.convert(message.args, tuple[tuple[Message, ...], Rendering])
-            except msgspec.ValidationError as error:  # this is the reader thread, which serves all requests
-                self._fail(message.id, InvalidParameter(f"messages: {error}", param="messages"))
-                return
-            self._renderer.add(
-                messages,
-                lambda render: self._rendered(message.id, render, messages, rendering),
-                lambda: message.id in self._wanted,
-                rendering,
-            )
+        if message.method in ("render", "count") and self._renderer is not None:
+            with errors_to(partial(self._fail, message.id)):  # this is the reader thread, which serves all requests
+                self._begin_call(message, self._renderer)
             return
         self._turns.add(self._answer(message), lambda: message.id in self._wanted)
+
+    def take(self, output: StepOutput) -> StepOutput:
+        """What the engine computed, with pictures and sounds counted in usage. Called on the engine's thread, before
+        clients see it: one that sees the end of an answer may continue immediately."""
+        self.remembered.take(output)
+        return self._uses.take(output)
+
+    def put(self, file: File) -> None:
+        """The bytes of a picture or sound that were asked for."""
+        self._media.put(file)
+
+    def _begin_call(self, message: Call, renderer: Renderer) -> None:
+        try:
+            messages, rendering = msgspec.convert(message.args[:2], tuple[tuple[Message, ...], Rendering])
+        except msgspec.ValidationError as error:
+            raise InvalidParameter(f"messages: {error}", param="messages") from error
+        read, _ = readable(messages, self._media.kinds, self._model.id, self._model.no_media)
+        renderer.add(
+            read,
+            lambda render: self._rendered(message, render, read, rendering, *message.args[2:]),
+            lambda: message.id in self._wanted,
+            rendering,
+        )
 
     def _begin(self, draft: _Draft) -> None:
         messages = draft.source.messages
         if messages is None or self._renderer is None or not self._model.info.causal:
             self._turns.add(self._prepare(draft, None), lambda: self._has_takers(draft))
-        else:
+            return
+        with errors_to(partial(self._refuse, draft)):
+            draft.messages, draft.notes = readable(messages, self._media.kinds, self._model.id, self._model.no_media)
             self._renderer.add(
-                messages,
+                draft.messages,
                 lambda render: self._render(draft, render),
                 lambda: self._has_takers(draft),
                 draft.source.rendering,
@@ -160,7 +189,7 @@ class Preparer:
 
     def _render(self, draft: _Draft, render: Render) -> None:
         """On a renderer's thread."""
-        source = draft.source
+        source = draft.source._replace(messages=draft.messages)
         assert source.messages is not None
         with errors_to(partial(self._refuse, draft)):
             restored = self.remembered.restore(source)
@@ -168,7 +197,14 @@ class Preparer:
             rendered = self._prompts.render(render, messages, source.rendering, cache_prompt=source.cache_prompt)
             if restored is not None:
                 rendered = rendered._replace(asked=self.remembered.place(restored, rendered.text))
-            self._turns.add(self._prepare(draft, rendered), lambda: self._has_takers(draft))
+            rendered = rendered._replace(notes=draft.notes + rendered.notes)
+            self._media.complete(
+                rendered,
+                messages,
+                lambda: [id for id in draft.ids if id in self._wanted],
+                lambda whole: self._turns.add(self._prepare(draft, whole), lambda: self._has_takers(draft)),
+                partial(self._refuse, draft),
+            )
 
     def _prepare(self, draft: _Draft, rendered: RenderedPrompt | None) -> Iterator[None]:
         with errors_to(partial(self._refuse, draft)):
@@ -277,6 +313,8 @@ class Preparer:
         def submit() -> None:
             self._send(Accepted(sequence.id, sequence.progress.num_prompt, notes, shape.beginning, report, making))
             self.remembered.begun(prompt.asked, sequence, request)
+            if prompt.use is not None:
+                self._uses.begin(sequence.id, prompt.use)
             self._engine.submit(sequence)
 
         request = taker.message.request
@@ -292,39 +330,47 @@ class Preparer:
 
     def _answer(self, message: Call) -> Iterator[None]:
         with errors_to(partial(self._fail, message.id)):
-            result = yield from self._call(message.method, message.args)
+            if message.method in ("render", "count"):
+                raise self._no_template()
+            result = yield from answer_call(message.method, message.args, self._vocab, self._model.id)
             self._wanted.answer(Reply(message.id, result))
 
-    def _rendered(self, id: int, render: Render, messages: tuple[Message, ...], rendering: Rendering) -> None:
+    def _rendered(
+        self,
+        message: Call,
+        render: Render,
+        messages: tuple[Message, ...],
+        rendering: Rendering,
+        most_bytes: int = 0,
+    ) -> None:
+        with errors_to(partial(self._fail, message.id)):
+            text = render(self._prompts.render_request(messages, rendering)).text
+            if message.method == "render":
+                self._wanted.answer(Reply(message.id, self._prompts.texts.shown(text)))
+                return
+            size_bytes = len(text.encode("utf-8", "surrogatepass"))
+            if size_bytes > most_bytes > 0:
+                raise InvalidParameter(
+                    f"the prompt has {size_bytes} bytes; at most {most_bytes} may be counted at a time "
+                    "(max_tokenize_bytes)",
+                    param="messages",
+                )
+            is_wanted = partial(self._wanted.__contains__, message.id)
+            self._media.complete(
+                RenderedPrompt(text, {}),
+                messages,
+                lambda: [message.id] if is_wanted() else [],
+                lambda whole: self._turns.add(self._count(message.id, whole), is_wanted),
+                partial(self._fail, message.id),
+            )
+
+    def _count(self, id: int, rendered: RenderedPrompt) -> Iterator[None]:
         with errors_to(partial(self._fail, id)):
-            self._wanted.answer(Reply(id, render(self._prompts.render_request(messages, rendering)).text))
+            count = yield from self._prompts.count(rendered)
+            self._wanted.answer(Reply(id, count))
 
     def _fail(self, id: int, error: LocalLLMError) -> None:
         self._wanted.answer(Reply(id, None, error.info()))
-
-    def _call(self, method: str, args: tuple[Any, ...]) -> Generator[None, None, Any]:
-        if method == "tokenize":
-            text, add_special, parse_special = args
-            tokens = array("i")  # a list takes nine times the memory
-            for step in self._vocab.tokenize_in_steps(
-                text, add_special=add_special, parse_special=parse_special, closes=True
-            ):
-                tokens.extend(step)
-                yield
-            return tokens.tolist()
-        if method == "pieces":
-            ids, special = args
-            pieces: list[bytes] = []
-            for start in range(0, len(ids), PIECES_A_STEP):
-                some = self._vocab.check_tokens(ids[start : start + PIECES_A_STEP], "tokens")
-                pieces += [self._vocab.piece(token, special=special) for token in some]
-                yield
-            return pieces
-        if method == "render":
-            raise self._no_template()
-        if method in SLOT_METHODS:
-            raise SlotNotFound(f"{self._model.id} does not generate text and has no slots", param="id_slot")
-        raise InternalError(f"the worker knows no method {method!r}")
 
     def _no_template(self) -> NoChatTemplate:
         note = template_note(self._model.info, None)

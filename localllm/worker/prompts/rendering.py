@@ -20,6 +20,8 @@ SMALL_CHARACTERS = 64 * 1024
 """Conversations up to this size never wait for larger ones."""
 MESSAGE_CHARACTERS = 50
 """Size that a message counts for besides its content."""
+MEDIA_CHARACTERS = 100
+"""Size of the mark that stands for a picture or sound."""
 CHARACTERS_PER_S = 100_000
 """A conversation that is longer by this much yields to one that arrives up to a second later."""
 
@@ -58,7 +60,8 @@ class Renderer:
 
 def _size(message: Message) -> int:
     calls = sum(len(call.arguments) + MESSAGE_CHARACTERS for call in message.tool_calls)
-    return len(message.content) + len(message.thought) + calls + MESSAGE_CHARACTERS
+    media = MEDIA_CHARACTERS * len(message.media)
+    return len(message.content) + len(message.thought) + media + calls + MESSAGE_CHARACTERS
 
 
 class _Lane:

@@ -64,6 +64,10 @@ class PendingConversation:
     prompt: Tokens | None = None
     """Tokens after the head's; set once it is answered."""
 
+    def forget_head(self) -> None:
+        """The head's tokens are not used."""
+        self.head = self.taken = None
+
 
 class _Running(NamedTuple):
     asked: PendingConversation

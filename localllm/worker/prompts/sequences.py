@@ -76,6 +76,7 @@ class Sequences:
             ),
             reuse=Reuse(caches, Domain.of(cache_salt=request.cache_salt), prompt.pauses, request.slot),
             shift=Shift(len(prompt.tokens) if keep == KEEP_ALL else keep, request.shift.discard),
+            spans=() if prompt.use is None else tuple(each.span for each in prompt.use.spans),
             due=Due(
                 priority=request.priority,
                 created_s=arrived_s,

@@ -18,6 +18,8 @@ from localllm.errors import InvalidParameter, TemplateError, UnsupportedParamete
 from localllm.kvdisk.prefix import common_prefix
 from localllm.types import GenerationRequest, Infill, LoadedModel, Message, ModelDefaults, Rendering, ThinkingDefault
 from localllm.worker.prompts.infill import HERE, LEAST_ANSWER, PROJECT, SNIPPET, Marks, Pieces, infill_tokens
+from localllm.worker.prompts.marked_text import NO_PIECES, MarkedText, MediaSpan, MediaTokens
+from localllm.worker.prompts.media_uses import MediaUse
 from localllm.worker.prompts.prompt_parts import NO_RENDERING, Head, Memo, Source, Tokenizer
 from localllm.worker.prompts.reworded import PendingConversation
 from localllm.worker.refusals import too_long
@@ -44,6 +46,8 @@ class Prompt(NamedTuple):
     """What was found of the conversation, if answers to it are to be remembered."""
     text: str = ""
     """Text of all tokens, if requested."""
+    use: MediaUse | None = None
+    """Its pictures and sounds, if any."""
 
 
 class RenderedPrompt(NamedTuple):
@@ -52,6 +56,10 @@ class RenderedPrompt(NamedTuple):
     """Number of messages -> the text of these alone; absent if the template refuses them."""
     notes: tuple[str, ...] = ()
     asked: PendingConversation | None = None
+    pieces: MediaTokens = NO_PIECES
+    """Of the pictures and sounds in the text."""
+    use: MediaUse | None = None
+    """Where they will be among the tokens, which `make` writes."""
 
     @property
     def head(self) -> Head | None:
@@ -92,12 +100,16 @@ class Prompts:
         model: LoadedModel,
         vocab: Tokenizer,
         rules: PromptRules,
+        marker: str = "",
     ) -> None:
+        """`marker`: how marks of pictures and sounds in rendered texts begin; empty: the model reads none."""
         self._model = model
         self._vocab = vocab
         self._defaults = rules.defaults
         self._context_shift = rules.context_shift
         self._thinking = rules.thinking
+        self._marker = marker
+        self.texts = MarkedText(vocab, marker)
 
     def render(
         self,
@@ -146,6 +158,7 @@ class Prompts:
             eos_token=self._vocab.eos_text,
             add_generation_prompt=False,
             rendering=switched(rendering, self._model.format, self._thinking),
+            marker=self._marker,
             words=self._model.format.calls,
         )
 
@@ -159,13 +172,16 @@ class Prompts:
     def make(self, source: Source, rendered: RenderedPrompt | None) -> Generator[None, None, Prompt]:
         """The prompt, in steps of some milliseconds. Raises `InvalidParameter`, `ContextLengthExceeded`."""
         param = "prompt" if source.messages is None else "messages"
+        spans: list[MediaSpan] = []
+        memo: Memo = {}
         if rendered is None:
             tokens, notes = yield from self._tokens(source)
         else:
             notes = rendered.notes
-            memo: Memo = {}
-            tokens = yield from self._tokens_of(rendered, param, memo)
-        self._check_length(len(tokens), param)
+            tokens, spans = yield from self._tokens_of(rendered, param, memo)
+        if rendered is not None and rendered.use is not None:
+            rendered.use.spans = tuple(spans)
+        self._check_length(len(tokens), param, num_rows=sum(len(each.span.of.ids) for each in spans))
         if not tokens:
             raise InvalidParameter("the prompt is empty; give at least one token", param="prompt")
         lengths: dict[int, int] = {}
@@ -183,12 +199,22 @@ class Prompts:
             notes,
             None if rendered is None else rendered.asked,
             (yield from self._spelled(tokens)) if source.wants_text else "",
+            None if rendered is None else rendered.use,
         )
+
+    def count(self, rendered: RenderedPrompt) -> Generator[None, None, int]:
+        """The number of tokens of a rendered conversation, however long it is."""
+        count = 0
+        for step in self.texts.steps(rendered.text, add_special=True, pieces=rendered.pieces):
+            count += len(step)
+            yield
+        return count
 
     def _spelled(self, tokens: Tokens[int]) -> Generator[None, None, str]:
         pieces: list[bytes] = []
         for start in range(0, len(tokens), SPELLED_A_STEP):
-            pieces += [self._vocab.piece(token, special=True) for token in tokens[start : start + SPELLED_A_STEP]]
+            ids = (token for token in tokens[start : start + SPELLED_A_STEP] if token >= 0)
+            pieces += [self._vocab.piece(token, special=True) for token in ids]
             yield
         return b"".join(pieces).decode("utf-8", "replace")
 
@@ -202,12 +228,22 @@ class Prompts:
             yield
         return tokens[: self._model.ctx]
 
-    def _tokens_of(self, rendered: RenderedPrompt, param: str, memo: Memo) -> Generator[None, None, list[int]]:
-        head = rendered.head
-        if head is None:
-            return (yield from self._tokenize(rendered.text, param, memo=memo))
-        behind = yield from self._tokenize(rendered.text[head.num_characters :], param, continues=True, memo=memo)
-        return head.tokens + behind
+    def _tokens_of(
+        self, rendered: RenderedPrompt, param: str, memo: Memo
+    ) -> Generator[None, None, tuple[list[int], list[MediaSpan]]]:
+        head, text, pieces = rendered.head, rendered.text, rendered.pieces
+        if head is not None:
+            behind = yield from self._tokenize(
+                text[head.num_characters :], param, continues=True, memo=memo, pieces=pieces
+            )
+            tokens = head.tokens + behind
+            spans = self.texts.spans(text, pieces, tokens)
+            if spans is not None:
+                return tokens, spans
+            assert rendered.asked is not None
+            rendered.asked.forget_head()  # its pictures were encoded otherwise
+        tokens = yield from self._tokenize(text, param, memo=memo, pieces=pieces)
+        return tokens, self.texts.spans(text, pieces, tokens) or []
 
     def _tokens(self, source: Source) -> Generator[None, None, tuple[list[int], tuple[str, ...]]]:
         """The tokens, and notes about them."""
@@ -249,16 +285,24 @@ class Prompts:
         return tokens, ("input_extra: it and the texts around the gap were cut to fit",) if is_cut else ()
 
     def _tokenize(
-        self, text: str, param: str, *, plain: bool = False, continues: bool = False, memo: Memo | None = None
+        self,
+        text: str,
+        param: str,
+        *,
+        plain: bool = False,
+        continues: bool = False,
+        memo: Memo | None = None,
+        pieces: MediaTokens = NO_PIECES,
     ) -> Generator[None, None, list[int]]:
         """`plain`: no special tokens, neither added nor parsed from the text; `continues`: none are added."""
-        self._check_length(self._vocab.fewest_tokens(text), param, at_least=True)
+        num_rows = self.texts.num_rows(text, pieces)
+        self._check_length(self.texts.fewest_tokens(text, pieces), param, at_least=True, num_rows=num_rows)
         tokens: list[int] = []
         add_special = not (plain or continues)
-        for step in self._vocab.tokenize_in_steps(text, add_special=add_special, parse_special=not plain, memo=memo):
+        for step in self.texts.steps(text, add_special=add_special, parse_special=not plain, memo=memo, pieces=pieces):
             tokens += step
             if len(tokens) > MOST_COUNTED * self._model.ctx:
-                self._check_length(len(tokens), param, at_least=True)
+                self._check_length(len(tokens), param, at_least=True, num_rows=num_rows)
             yield
         return tokens
 
@@ -271,7 +315,7 @@ class Prompts:
         if has_head:
             assert head is not None
             at, text = len(head.tokens), text[head.num_characters :]
-        for step in self._vocab.tokenize_in_steps(text, add_special=not has_head, memo=memo):
+        for step in self.texts.steps(text, add_special=not has_head, memo=memo, pieces=rendered.pieces):
             both = common_prefix(np.asarray(tokens[at : at + len(step)]), np.asarray(step))
             at += both
             if both < len(step):
@@ -279,12 +323,14 @@ class Prompts:
             yield
         return at
 
-    def _check_length(self, num_tokens: int, param: str, *, at_least: bool = False) -> None:
+    def _check_length(self, num_tokens: int, param: str, *, at_least: bool = False, num_rows: int = 0) -> None:
         """Raises `ContextLengthExceeded` for a prompt that leaves no room for an answer."""
         if num_tokens < self._model.ctx:
             return
         larger = self._model.ctx < (self._model.info.context_length or self._model.ctx)
         remedy = f"reduce the length of the {param}{', or load the model with a larger --ctx' if larger else ''}"
+        if num_rows:
+            remedy = f"send fewer or smaller pictures or sounds, which take {num_rows} of these tokens, or {remedy}"
         raise too_long(f"your {param}", num_tokens, self._model.ctx, remedy, param=param, at_least=at_least)
 
     def _pause_after(self, messages: tuple[Message, ...], cache_prompt: bool) -> set[int]:

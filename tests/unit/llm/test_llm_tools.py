@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import enum
+import io
 import json
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
+import numpy as np
 import pytest
+from PIL import Image
 
 from localllm.errors import InvalidParameter
 from localllm.llm.messages import to_conversation
 from localllm.llm.tools import toolbox
 from localllm.types import CallDelta, Calling, Chat, Finish, Message, Timings, ToolCall, Usage, whole_calls
+from tests.pictures import SMALL, WAV, data_url
 
 
 class Unit(enum.Enum):
@@ -141,7 +147,7 @@ CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arg
 
 
 def test_a_conversation_with_calls_and_results_is_taken_as_openai_has_it() -> None:
-    turns, notes = to_conversation(
+    turns, notes, _ = to_conversation(
         [
             {"role": "user", "content": [{"type": "text", "text": "Weather?"}, {"type": "image_url"}]},
             {"role": "assistant", "content": None, "tool_calls": [CALL], "reasoning_content": "Look it up.", "x": None},
@@ -159,7 +165,40 @@ def test_a_conversation_with_calls_and_results_is_taken_as_openai_has_it() -> No
 
 def test_half_a_surrogate_pair_is_replaced_and_noted() -> None:
     turns = to_conversation([{"role": "user", "content": "a"}, {"role": "user", "content": "b\ud83d"}])
-    assert turns == ((Message("user", "a"), Message("user", "b\ufffd")), ("messages[1]: surrogates-replaced",))
+    assert turns.messages == (Message("user", "a"), Message("user", "b\ufffd"))
+    assert turns.notes == ("messages[1]: surrogates-replaced",)
+
+
+def test_pictures_are_paths_bytes_images_and_arrays_and_equal_ones_are_one_file(tmp_path: Path) -> None:
+    file = tmp_path / "a.png"
+    file.write_bytes(SMALL)
+    pixels = np.asarray(Image.open(io.BytesIO(SMALL)))
+    given = [file, SMALL, bytearray(SMALL), {"type": "image_url", "image_url": data_url(SMALL)}]
+    said = to_conversation([{"role": "user", "content": ["What?", *given, Image.fromarray(pixels), pixels, WAV]}])
+    (message,) = said.messages
+    assert message.content == "What?"
+    assert [medium.digest for medium in message.media[:4]] == [said.files[0].digest] * 4
+    assert message.media[4].digest == message.media[5].digest
+    assert [medium.kind for medium in message.media] == ["image"] * 6 + ["audio"]
+    assert len(said.files) == 3
+
+
+@pytest.mark.parametrize(
+    ("part", "says"),
+    [
+        (Path("no/such.png"), "cannot be read"),
+        (b"", "is empty"),
+        (np.zeros((2, 2), np.float32), "uint8"),
+        (np.zeros((2, 2, 2), np.uint8), "(2, 2, 2)"),
+        (7, "not int"),
+        ({"type": "image_url", "image_url": "https://example.com/a.png"}, "addresses are not fetched here"),
+        ({"type": "image_url"}, "needs a text"),
+    ],
+)
+def test_what_is_no_picture_is_named_before_anything_is_sent(part: object, says: str) -> None:
+    with pytest.raises(InvalidParameter, match=re.escape(says)) as refused:
+        to_conversation([{"role": "user", "content": ["What?", part]}])
+    assert refused.value.param == "messages[0].content[1]"
 
 
 @pytest.mark.parametrize("arguments", [{"city": "Ulm"}, '{"city": "Ulm"}'])

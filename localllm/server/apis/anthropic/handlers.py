@@ -59,10 +59,10 @@ async def create(request: Request) -> Response:
 async def count_tokens(request: Request) -> Response:
     """`POST /v1/messages/count_tokens`: prompt tokens of the same request, without computing anything."""
     body, offered, headers = await _read(request, CountRequest)
-    (messages, notes), rendering = body.prompt(offered)
+    conversation, rendering = body.prompt(offered)
     body.params()  # refuses values that the request itself would be refused for
-    count = TokenCount(await num_prompt_tokens(request, body.model, messages, rendering))
-    return json_response(count, headers | notes_header(notes))
+    count = TokenCount(await num_prompt_tokens(request, body.model, conversation.messages, rendering))
+    return json_response(count, headers | notes_header(conversation.notes))
 
 
 async def _read(request: Request, kind: type[T]) -> tuple[T, OfferedTools, dict[str, str]]:

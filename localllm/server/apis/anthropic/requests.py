@@ -142,10 +142,15 @@ class CountRequest(SamplingFields, frozen=True, kw_only=True):
 
     def generation(self, offered: OfferedTools) -> GenerationRequest:
         """How to generate the answer. Raises `InvalidParameter`, `UnsupportedParameter`."""
-        (messages, notes), rendering = self.prompt(offered)
-        structure, calling = self.structure(), offered.tooling.calling
-        source = {"messages": messages, "notes": notes, "rendering": rendering, "calling": calling}
-        return self.generation_of(self.params(), structure=structure, **source)
+        conversation, rendering = self.prompt(offered)
+        return self.generation_of(
+            self.params(),
+            structure=self.structure(),
+            messages=conversation.messages,
+            notes=conversation.notes,
+            rendering=rendering,
+            calling=offered.tooling.calling,
+        )
 
 
 class MessagesRequest(CountRequest, frozen=True, kw_only=True):

@@ -66,12 +66,12 @@ async def apply_template(request: Request) -> Response:
     """`POST /apply-template`."""
     state, asked, headers = await read(request, known(body.ApplyTemplateRequest))
     model = await _model(request, asked.model)
-    messages, notes = to_conversation(asked.messages)
+    conversation = to_conversation(asked.messages)
     tools = told_tools([tool.declared(f"tools[{index}]") for index, tool in enumerate(asked.tools or ())])
-    rendering = rendering_of(RenderingFields.of(asked), messages, tools)
-    work = state.runtime.render(model, messages, rendering)
+    rendering = rendering_of(RenderingFields.of(asked), conversation.messages, tools)
+    work = state.runtime.render(model, conversation.messages, rendering)
     text = await sse.unless_gone(request.receive, work)
-    return json_response(body.Prompt(text), headers | notes_header(notes))
+    return json_response(body.Prompt(text), headers | notes_header(conversation.notes))
 
 
 async def slots(request: Request) -> Response:

@@ -17,6 +17,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from localllm.chat.media_files import MediaReading
 from localllm.errors import ContextLengthExceeded, InvalidParameter, LocalLLMError
 from localllm.runtime.runtime import Answer
 from localllm.server.answers.generation import Asking, abandon
@@ -171,7 +172,9 @@ async def _context(state: ServerState, id: str, body: GenerateRequest, text: str
     model = next((model for model in state.runtime.running() if model.id == id), None)
     if model is None or model.phase != "ready" or _expires_in_s(model) < STAYS_S:
         return None  # another request would reload it
-    before, turn = body.context or [], body.messages()
+    if body.images:
+        return None  # tokens do not carry pictures
+    before, turn = body.context or [], body.messages(MediaReading())
     rendering = msgspec.structs.replace(body.rendering(), add_generation_prompt=False, continue_final_message=False)
     try:
         rendered = await state.runtime.render(id, (*turn, Message("assistant", text)), rendering)

@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.server.apis.ollama.errors import no_model
-from localllm.server.apis.ollama.fields import CommonFields, without_effect
+from localllm.server.apis.ollama.fields import AnswerFields, CommonFields, without_effect
 from localllm.server.apis.ollama.names import found, ours, shown
 from localllm.server.edge.callers import caller_of
 from localllm.server.requests.body import read_body, unknown_fields_header
@@ -51,7 +51,8 @@ class ParsedBody(NamedTuple):
 async def read(request: Request, kind: type[T]) -> tuple[ServerState, T, ParsedBody]:
     """The server's state, the request, and its given fields. Raises `InvalidParameter`, `Draining`."""
     state: ServerState = request.app.state.server
-    body = await read_body(request, state.settings.max_body_bytes)
+    media_bytes = state.settings.max_request_media_bytes if issubclass(kind, AnswerFields) else 0
+    body = await read_body(request, state.settings.max_body_bytes, media_bytes)
     if not body.strip():
         raise InvalidParameter("missing request body")
     fields, asked, unknown = parse_known(body, kind)

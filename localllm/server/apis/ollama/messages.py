@@ -8,19 +8,17 @@ from typing import ClassVar
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from localllm.chat.unreadable import first_refused, stand_in
+from localllm.chat.media_files import MediaReading
+from localllm.chat.unreadable import first_refused, stand_in, with_parts
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.server.requests.call_ids import with_ids
 from localllm.server.requests.field_rules import Fates, RefusedField
 from localllm.server.requests.tools import NO_ARGUMENTS, DeclaredTool, of_objects, told_tools
 from localllm.server.requests.values import ObjectField, json_as
-from localllm.types import Calling, Function, Message, ToolCall
+from localllm.types import Calling, Function, Media, Message, ToolCall
 from localllm.types.conversation import Conversation
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
-
-IMAGES = RefusedField("images are not supported yet", ([],))
-IMAGES_OF_MESSAGES = RefusedField(f"{IMAGES.why}; a note stands for those in tools' results and earlier turns", ([],))
 
 
 class CalledFunction(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,18 +47,17 @@ class MessageCall(msgspec.Struct, frozen=True, kw_only=True):
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message as the client sent it."""
 
-    fates: ClassVar[Fates] = Fates({"images": IMAGES_OF_MESSAGES})
-
     role: str
     content: str | None = None
     thinking: str | None = None
     images: list[str] | None = None
+    """Base64 or data URLs of pictures, and of sounds where the model hears; shown before the content."""
     tool_calls: list[MessageCall] | None = None
     tool_name: str | None = None
     tool_call_id: str | None = None
 
-    def to_message(self, path: str, notes: list[str], *, refuses: bool) -> Message:
-        """`path`: of this message. `refuses`: images are an error, not a note.
+    def to_message(self, path: str, notes: list[str], reading: MediaReading, *, refuses: bool) -> Message:
+        """`path`: of this message. `refuses`: images that are none are an error, not a note.
 
         Raises `InvalidParameter`, `UnsupportedParameter`.
         """
@@ -69,21 +66,28 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidParameter(
                 f"{path}.role must be one of {', '.join(ROLES)}, got {clipped(self.role)!r}", param=f"{path}.role"
             )
-        if refuses:
-            refuse_images(self.images, f"{path}.images")
-        images = [stand_in("image", f"{path}.images[{index}]", notes) for index in range(len(self.images or ()))]
+        images = images_of(self.images, f"{path}.images", notes, reading, refuses=refuses)
         calls = [call.to_call(f"{path}.tool_calls[{index}]") for index, call in enumerate(self.tool_calls or ())]
         if calls and role != "assistant":
             where = f"{path}.tool_calls"
             raise InvalidParameter(f"{where}: only assistant messages have calls", param=where)
-        return Message(
-            role,
-            "\n".join(filter(None, [self.content, *images])),
-            thought=(self.thinking or "") if role == "assistant" else "",
-            tool_calls=tuple(calls),
-            tool_call_id=self.tool_call_id or "",
-            name=self.tool_name or "",
+        return with_parts(
+            Message(
+                role,
+                "",
+                thought=(self.thinking or "") if role == "assistant" else "",
+                tool_calls=tuple(calls),
+                tool_call_id=self.tool_call_id or "",
+                name=self.tool_name or "",
+            ),
+            [*images, *filter(None, [self.content])],
         )
+
+
+class OwnMessage(ChatMessage, frozen=True, kw_only=True):
+    """A message of a model that is made."""
+
+    fates: ClassVar[Fates] = Fates({"images": RefusedField("a model's own messages have no images", ([],))})
 
 
 class ToolFunction(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,16 +113,21 @@ def to_conversation(messages: Sequence[ChatMessage]) -> Conversation:
 
 def to_messages(messages: Sequence[ChatMessage]) -> tuple[Message, ...]:
     """The messages of a model that is made, all without images. Raises `InvalidParameter`, `UnsupportedParameter`."""
+    for index, message in enumerate(messages):
+        if message.images:
+            where = f"messages[{index}].images"
+            raise UnsupportedParameter(f"{where}: a model's own messages have no images; leave it out", param=where)
     return _converted(messages, 0).messages
 
 
 def _converted(messages: Sequence[ChatMessage], first_refused: int) -> Conversation:
     notes: list[str] = []
+    reading = MediaReading()
     converted = [
-        message.to_message(f"messages[{index}]", notes, refuses=index >= first_refused)
+        message.to_message(f"messages[{index}]", notes, reading, refuses=index >= first_refused)
         for index, message in enumerate(messages)
     ]
-    return Conversation(with_ids(converted), tuple(notes))
+    return Conversation(with_ids(converted), tuple(notes), reading.files)
 
 
 def tooling(tools: Sequence[Tool]) -> tuple[str, Calling | None]:
@@ -137,7 +146,17 @@ def tooling(tools: Sequence[Tool]) -> tuple[str, Calling | None]:
     return told_tools([*declared.values()]), Calling(functions=functions) if functions else None
 
 
-def refuse_images(images: Sequence[str] | None, path: str) -> None:
-    """Raises `UnsupportedParameter` if there are any."""
-    if images:
-        raise UnsupportedParameter(f"{path} is not supported: {IMAGES.why}; leave it out", param=path)
+def images_of(
+    images: Sequence[str] | None, path: str, notes: list[str], reading: MediaReading, *, refuses: bool
+) -> list[str | Media]:
+    """Pictures, or notes in place of those that are none. `refuses`: these raise `InvalidParameter`."""
+    found: list[str | Media] = []
+    for index, image in enumerate(images or ()):
+        where = f"{path}[{index}]"
+        try:
+            found.append(reading.image(image, where))
+        except InvalidParameter:
+            if refuses:
+                raise
+            found.append(stand_in("image", where, notes))
+    return found

@@ -6,9 +6,19 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from localllm.chat.media_files import MediaReading
+from localllm.chat.unreadable import with_parts
 from localllm.errors import InvalidParameter
 from localllm.server.apis.ollama.fields import IGNORED, AnswerFields, CommonFields, named
-from localllm.server.apis.ollama.messages import IMAGES, ChatMessage, Tool, to_conversation, to_messages, tooling
+from localllm.server.apis.ollama.messages import (
+    ChatMessage,
+    OwnMessage,
+    Tool,
+    images_of,
+    to_conversation,
+    to_messages,
+    tooling,
+)
 from localllm.server.requests.field_rules import Fates, RefusedField
 from localllm.server.requests.values import exclusive
 from localllm.types import GenerationRequest, Message, TokenId
@@ -30,10 +40,11 @@ class ChatRequest(AnswerFields, frozen=True, kw_only=True):
         if not self.messages:
             return None
         tools, calling = tooling(self.tools or ())
-        messages, notes = to_conversation(self.messages)
+        conversation = to_conversation(self.messages)
         return GenerationRequest(
-            messages=messages,
-            notes=notes,
+            messages=conversation.messages,
+            media=conversation.files,
+            notes=conversation.notes,
             rendering=self.rendering(tools),
             calling=calling,
             params=params,
@@ -47,7 +58,6 @@ class GenerateRequest(AnswerFields, frozen=True, kw_only=True):
     fates: ClassVar[Fates] = Fates(
         {
             "height": RefusedField("image generation is not supported", (0,)),
-            "images": IMAGES,
             "steps": RefusedField("image generation is not supported", (0,)),
             "template": RefusedField("`raw: true` uses the prompt without a template", ("",)),
             "width": RefusedField("image generation is not supported", (0,)),
@@ -56,6 +66,8 @@ class GenerateRequest(AnswerFields, frozen=True, kw_only=True):
     )
 
     prompt: str | None = None
+    images: list[str] | None = None
+    """Base64 or data URLs of pictures, and of sounds where the model hears; shown before the prompt."""
     suffix: str | None = None
     """The model fills in between prompt and suffix."""
     system: str | None = None
@@ -70,20 +82,24 @@ class GenerateRequest(AnswerFields, frozen=True, kw_only=True):
             raise exclusive("suffix", "context", param="suffix")
         if self.raw and (self.system or self.context):
             raise InvalidParameter("raw mode does not support template, system, or context", param="raw")
+        if self.images and (self.raw or self.suffix or self.context):
+            raise exclusive("images", "raw" if self.raw else "suffix" if self.suffix else "context", param="images")
         params, structure = self.params(), self.structure()  # also without a prompt
-        if not self.prompt:
+        if not self.prompt and not self.images:
             return None
         source: dict[str, Any] = {"prompt": self.prompt}
         if self.suffix:
             source["suffix"] = self.suffix
         elif not self.raw:
-            source = {"messages": self.messages(), "rendering": self.rendering()}
+            reading = MediaReading()
+            source = {"messages": self.messages(reading), "rendering": self.rendering(), "media": reading.files}
         return GenerationRequest(**source, params=params, structure=structure)
 
-    def messages(self) -> tuple[Message, ...]:
-        """The prompt as a conversation turn."""
+    def messages(self, reading: MediaReading) -> tuple[Message, ...]:
+        """The prompt as a conversation turn. Raises `InvalidParameter`."""
         system = [Message("system", self.system)] if self.system else []
-        return (*system, Message("user", self.prompt or ""))
+        images = images_of(self.images, "images", [], reading, refuses=True)
+        return (*system, with_parts(Message("user", ""), [*images, *filter(None, [self.prompt])]))
 
 
 class EmbedRequest(CommonFields, frozen=True, kw_only=True):
@@ -200,7 +216,7 @@ class CreateRequest(ModelRequest, frozen=True, kw_only=True, rename={"base": "fr
     system: str | None = None
     license: str | list[str] | None = None
     parameters: dict[str, Any] | None = None
-    messages: list[ChatMessage] | None = None
+    messages: list[OwnMessage] | None = None
     quantize: str | None = None
     quantization: str | None = None
     """The former name of `quantize`."""

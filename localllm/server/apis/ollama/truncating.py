@@ -11,6 +11,8 @@ from localllm.types import Message
 
 LEFT_OUT = "oldest-left-out"
 """The note about a shortened conversation."""
+MEDIA_CHARACTERS = 1000
+"""What a picture or sound counts for: about 250 tokens."""
 ANSWER_SHARE = 4
 """1/4 of the context is reserved for the answer, or less if the request limits it further."""
 
@@ -44,4 +46,4 @@ def shortened(messages: Sequence[Message], num_tokens: int, most_tokens: int) ->
 def _size(message: Message) -> int:
     """Number of characters, plus an allowance for the template's markup."""
     calls = sum(len(call.name) + len(call.arguments) for call in message.tool_calls)
-    return len(message.content) + len(message.thought) + calls + 16
+    return MEDIA_CHARACTERS * len(message.media) + len(message.content) + len(message.thought) + calls + 16

@@ -37,16 +37,16 @@ def routes() -> list[Route]:
 
 async def chat_completions(request: Request) -> Response:
     """`POST /v1/chat/completions`."""
-    _, body, headers = await read(request, parse_chat)
+    _, body, headers = await read(request, parse_chat, has_media=True)
     return await _respond(request, body, ChatShape(body.tooling(), begins_with=_beginning(request)), headers)
 
 
 async def count_tokens(request: Request) -> Response:
     """`POST /v1/chat/completions/input_tokens`: prompt tokens of the same request."""
-    _, body, headers = await read(request, parse_chat)
+    _, body, headers = await read(request, parse_chat, has_media=True)
     (source,) = body.sources()
     body.params()  # refuses values that the request itself would be refused for
-    count = await num_prompt_tokens(request, body.model, source["messages"], source["rendering"])
+    count = await num_prompt_tokens(request, body.model, source["messages"], source["rendering"], source["media"])
     return json_response(TokenCount(count, "chat.completion.input_tokens"), headers | notes_header(source["notes"]))
 
 

@@ -150,9 +150,14 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
         return tooling(declared, self.tool_choice, parallel=self.parallel_tool_calls)
 
     def sources(self) -> list[dict[str, Any]]:
-        (messages, notes), tools = to_conversation(self.messages), self.tooling()
-        rendering = rendering_of(RenderingFields.of(self), messages, tools.told)
-        source = {"messages": messages, "notes": notes, "rendering": rendering, "calling": tools.calling}
+        conversation, tools = to_conversation(self.messages), self.tooling()
+        source = {
+            "messages": conversation.messages,
+            "media": conversation.files,
+            "notes": conversation.notes,
+            "rendering": rendering_of(RenderingFields.of(self), conversation.messages, tools.told),
+            "calling": tools.calling,
+        }
         if self.prediction is not None:
             source["prediction"] = self.prediction.text
         return [{**source, "splits_thoughts": self._splits_thoughts()}]

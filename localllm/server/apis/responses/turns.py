@@ -29,7 +29,7 @@ from localllm.server.apis.responses.items import (
     ThoughtItem,
 )
 from localllm.server.requests.values import message_of
-from localllm.types import Message, ToolCall
+from localllm.types import Media, Message, ToolCall
 
 _OWN = ThoughtItem | CallItem | CustomCallItem | ClientCall | McpCall | McpApprovalResponse
 """Items of an assistant's turn, besides its messages."""
@@ -46,7 +46,7 @@ class _Turn:
     def __init__(self) -> None:
         self.thoughts: list[str] = []
         self.texts: list[str] = []
-        self.parts: tuple[str, ...] = ()
+        self.parts: tuple[str | Media, ...] = ()
         self.calls: list[ToolCall] = []
         self.ends_with_call = False
         self.results: list[Message] = []

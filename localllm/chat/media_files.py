@@ -1,0 +1,178 @@
+"""Pictures and sounds as clients send them: base64, data URLs, addresses; each content is one `MediaFile` while in use.
+
+What a file is, its content decides, not the type that a client claims. Knows no API's fields and fetches nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import secrets
+import weakref
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from localllm.errors import InvalidParameter, clipped
+from localllm.types import ImageDetail, Media, MediaFile, MediaKind
+
+REFERENCE = f"qz{secrets.token_hex(16)}."
+"""Before the digest of a file that was taken out of a body, in place of its base64. Random: no client can refer to
+another's files."""
+DETAILS: dict[str | None, ImageDetail] = {
+    None: "auto",
+    "auto": "auto",
+    "low": "low",
+    "high": "high",
+    "original": "high",
+}
+MAX_URL = 4096
+_STANDARD = bytes.maketrans(b"-_", b"+/")
+
+_files: weakref.WeakValueDictionary[str, MediaFile] = weakref.WeakValueDictionary()
+"""By digest: the files of all requests that are being answered."""
+
+
+def file_of(data: bytes) -> MediaFile:
+    """The file with these bytes: the same object as long as one is in use."""
+    digest = hashlib.sha256(data).hexdigest()
+    file = _files.get(digest)
+    if file is None:
+        file = _files[digest] = MediaFile(digest, data)
+    return file
+
+
+def decoded(given: bytes) -> bytes | None:
+    """The bytes that a JSON string contains as base64, also URL-safe or without padding; None if it is none."""
+    if b"\\" in given:  # escaped slashes and signs
+        try:
+            given = json.loads(b'"%b"' % given).encode()
+        except (ValueError, UnicodeEncodeError):
+            return None
+    bare = b"".join(given.split()).rstrip(b"=").translate(_STANDARD)
+    try:
+        return base64.b64decode(bare + b"=" * (-len(bare) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+_MAGIC: tuple[tuple[bytes, MediaKind], ...] = (
+    (b"\x89PNG", "image"),
+    (b"\xff\xd8\xff", "image"),
+    (b"GIF8", "image"),
+    (b"BM", "image"),
+    (b"II*\0", "image"),
+    (b"MM\0*", "image"),
+    (b"ID3", "audio"),
+    (b"fLaC", "audio"),
+    (b"OggS", "audio"),
+    (b"\xff\xfb", "audio"),
+    (b"\xff\xf3", "audio"),
+    (b"\xff\xf2", "audio"),
+)
+
+
+def kind_of(data: bytes) -> MediaKind | None:
+    """What a file is by its first bytes; None: unknown."""
+    if data[:4] == b"RIFF":
+        return {b"WEBP": "image", b"WAVE": "audio"}.get(data[8:12])  # type: ignore[return-value]
+    if data[4:8] == b"ftyp":
+        return "image" if data[8:12] in (b"avif", b"avis", b"heic", b"mif1") else "audio"
+    return next((kind for magic, kind in _MAGIC if data.startswith(magic)), None)
+
+
+class MediaReading:
+    """The pictures and sounds of one conversation."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, MediaFile] = {}
+
+    @property
+    def files(self) -> tuple[MediaFile, ...]:
+        """All files, each once."""
+        return tuple(self._files.values())
+
+    def image(self, given: str, path: str, detail: str | None = None) -> Media:
+        """A picture from a data URL, base64 or an http address. Raises `InvalidParameter`."""
+        if detail not in DETAILS:
+            raise InvalidParameter(
+                f"{path}: detail must be auto, low or high, got {clipped(str(detail))!r}", param=path
+            )
+        return self._media(given, "image", path, DETAILS[detail])
+
+    def audio(self, given: str, path: str) -> Media:
+        """The same for a sound."""
+        return self._media(given, "audio", path, "auto")
+
+    def of(self, data: bytes, path: str, kind: MediaKind = "image", detail: ImageDetail = "auto") -> Media:
+        """What these bytes are; `kind` if they do not say it. Raises `InvalidParameter`."""
+        if not data:
+            raise InvalidParameter(f"{path} is empty", param=path)
+        return self._of(file_of(data), path, kind, detail)
+
+    def _of(self, file: MediaFile, path: str, kind: MediaKind, detail: ImageDetail) -> Media:
+        self._files[file.digest] = file
+        return Media(
+            kind=kind_of(file.data) or kind, digest=file.digest, num_bytes=len(file.data), detail=detail, param=path
+        )
+
+    def _media(self, given: str, kind: MediaKind, path: str, detail: ImageDetail) -> Media:
+        given = given.strip()
+        scheme = given.partition(":")[0].lower() if ":" in given[:20] else ""
+        if scheme in ("http", "https"):
+            if len(given) > MAX_URL:
+                raise InvalidParameter(f"{path} has more than {MAX_URL} characters", param=path)
+            return Media(kind=kind, digest="", num_bytes=0, detail=detail, param=path, url=given)
+        if scheme not in ("", "data"):
+            raise InvalidParameter(
+                f"{path}: addresses that begin with {clipped(scheme)}: are never read; send the bytes as a data URL",
+                param=path,
+            )
+        head, comma, encoded = given.partition(",") if scheme else ("", "", given)
+        if scheme and (not comma or not head.lower().endswith(";base64")):
+            raise InvalidParameter(f"{path}: a data URL must contain ;base64, and then base64", param=path)
+        file = _files.get(encoded.removeprefix(REFERENCE)) if encoded.startswith(REFERENCE) else None
+        if file is not None:
+            return self._of(file, path, kind, detail)
+        data = decoded(encoded.encode("ascii", "replace"))
+        if not data:
+            raise InvalidParameter(
+                f"{path} must be a data URL, base64, or an http(s) address; it is not valid base64, or empty",
+                param=path,
+            )
+        return self.of(data, path, kind, detail)
+
+
+class MediaLimits(NamedTuple):
+    """How much of media a request may have."""
+
+    max_bytes: int
+    """Bytes of one."""
+    max_request_bytes: int
+    """Bytes of all, each content once."""
+    max_count: int
+
+
+def check_sizes(files: Iterable[MediaFile], media: Iterable[Media], limits: MediaLimits) -> None:
+    """Raises `InvalidParameter` for more than a request may have."""
+    sizes = [len(file.data) for file in files]
+    places = [*media]
+    for medium in places:
+        if medium.num_bytes > limits.max_bytes:
+            raise InvalidParameter(
+                f"{medium.param} has {medium.num_bytes} bytes; at most {limits.max_bytes} are read (max_media_bytes); "
+                "make it smaller",
+                param=medium.param,
+            )
+    if len(places) > limits.max_count:
+        raise InvalidParameter(
+            f"the request has {len(places)} pictures and sounds; at most {limits.max_count} are read (max_media)",
+            param=places[limits.max_count].param,
+        )
+    if sum(sizes) > limits.max_request_bytes:
+        raise InvalidParameter(
+            f"the request's pictures and sounds have {sum(sizes)} bytes; at most {limits.max_request_bytes} are read "
+            "(max_request_media_bytes)",
+            param=places[-1].param if places else None,
+        )

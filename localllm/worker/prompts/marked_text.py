@@ -1,0 +1,107 @@
+"""Tokenizes rendered conversations in which marks stand for pictures and sounds, see `chat.media_marks`.
+
+    text      [text)[mark)[text)          a mark becomes what the reader of media made of its picture: tokens before
+    tokens    [ids)[<b> rows <e>)[ids)    and behind rows, and a negative id for each row
+
+Knows nothing of where pieces come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from collections.abc import Sequence as Tokens
+from typing import NamedTuple
+
+from localllm.chat.media_marks import Marks, MediaMark, QuotedText
+from localllm.engine.media import MediaRows, Span
+from localllm.types import MediaKind
+from localllm.worker.prompts.prompt_parts import MediaPieces, Memo, Tokenizer
+
+MediaTokens = Mapping[MediaMark, MediaPieces]
+NO_PIECES: MediaTokens = {}
+
+
+class MediaSpan(NamedTuple):
+    """A span, and what it shows."""
+
+    span: Span
+    kind: MediaKind
+
+
+class MarkedText:
+    """The texts of one model."""
+
+    def __init__(self, vocab: Tokenizer, marker: str) -> None:
+        """`marker`: how marks begin; empty: there are none."""
+        self._vocab = vocab
+        self._marks = Marks(marker) if marker else None
+
+    def shown(self, text: str) -> str:
+        """The text for people."""
+        return text if self._marks is None else self._marks.shown(text)
+
+    def fewest_tokens(self, text: str, pieces: MediaTokens = NO_PIECES) -> int:
+        """The fewest tokens that the text can become."""
+        if self._marks is None:
+            return self._vocab.fewest_tokens(text)
+        plain = "".join(part for part in self._marks.split(text) if isinstance(part, str))
+        return self.num_rows(text, pieces) + self._vocab.fewest_tokens(plain)
+
+    def num_rows(self, text: str, pieces: MediaTokens) -> int:
+        """Rows of the pictures and sounds in it."""
+        marks = (part for part in (self._marks.split(text) if self._marks else ()) if isinstance(part, MediaMark))
+        return sum(len(piece.ids) for mark in marks for piece in pieces[mark] if isinstance(piece, MediaRows))
+
+    def steps(
+        self,
+        text: str,
+        *,
+        add_special: bool,
+        parse_special: bool = True,
+        memo: Memo | None = None,
+        pieces: MediaTokens = NO_PIECES,
+    ) -> Iterator[list[int]]:
+        """Its tokens, in steps of some milliseconds."""
+        if self._marks is None:
+            yield from self._vocab.tokenize_in_steps(
+                text, add_special=add_special, parse_special=parse_special, memo=memo
+            )
+            return
+        is_begun = not add_special
+        for part in self._marks.split(text):
+            if not isinstance(part, str) and not is_begun:
+                yield from self._vocab.tokenize_in_steps("")
+            if isinstance(part, MediaMark):
+                yield [id for piece in pieces[part] for id in ids_of(piece)]
+            elif isinstance(part, QuotedText):
+                yield from self._vocab.tokenize_in_steps(part.text, add_special=False, parse_special=False, memo=memo)
+            else:
+                yield from self._vocab.tokenize_in_steps(
+                    part, add_special=not is_begun, parse_special=parse_special, memo=memo
+                )
+            is_begun = True
+        if not is_begun:
+            yield from self._vocab.tokenize_in_steps("")
+
+    def spans(self, text: str, pieces: MediaTokens, tokens: Tokens[int]) -> list[MediaSpan] | None:
+        """Where the rows of the text's media are among its tokens; None if these are not its tokens."""
+        found: list[MediaSpan] = []
+        at = 0
+        for part in () if self._marks is None else self._marks.split(text):
+            if not isinstance(part, MediaMark):
+                continue
+            for rows in (piece for piece in pieces[part] if isinstance(piece, MediaRows)):
+                try:
+                    at = tokens.index(rows.ids[0], at)
+                except ValueError:
+                    return None
+                if tuple(tokens[at : at + len(rows.ids)]) != rows.ids:
+                    return None
+                found.append(MediaSpan(Span(at, rows), "image" if part.kind == "image" else "audio"))
+                at += len(rows.ids)
+        return found
+
+
+def ids_of(piece: tuple[int, ...] | MediaRows) -> tuple[int, ...]:
+    """The ids that stand in a prompt for a piece."""
+    return piece.ids if isinstance(piece, MediaRows) else piece

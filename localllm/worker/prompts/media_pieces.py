@@ -1,0 +1,121 @@
+"""Gets the pieces of pictures and sounds from the reader, and from the parent the bytes that the reader lacks.
+
+Knows nothing of templates or of how pieces are made.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from localllm.chat.media_marks import MediaMark
+from localllm.errors import LocalLLMError
+from localllm.types import Media, MediaKind, Message
+from localllm.worker.messages import File, NeedFiles, Up
+from localllm.worker.prompts.media_uses import MediaUse
+from localllm.worker.prompts.prompt_parts import MediaPieces, MediaReader, MissingFiles
+from localllm.worker.prompts.tokenized import RenderedPrompt
+from localllm.worker.refusals import errors_to
+
+Done = Callable[[Sequence[MediaPieces] | LocalLLMError], None]
+
+
+class _Wanted:
+    """The media of one prompt."""
+
+    def __init__(
+        self, media: Sequence[Media], ids: Callable[[], Sequence[int]], is_wanted: Callable[[], bool], done: Done
+    ) -> None:
+        self.media = media
+        self.ids = ids
+        self.is_wanted = is_wanted
+        self.done = done
+        self.files: dict[str, bytes] = {}
+        self.missing: set[str] = set()
+        self.asked_for = 0
+        """The request or call in whose name the parent was asked."""
+
+
+class MediaGathering:
+    """`put` and `cancelled` come from the reader thread, `complete` from any."""
+
+    def __init__(self, reader: MediaReader | None, send: Callable[[Up], None]) -> None:
+        """`reader`: None if the model reads none."""
+        self._reader = reader
+        self._send = send
+        self._lock = threading.Lock()
+        self._waiting: list[_Wanted] = []
+
+    @property
+    def kinds(self) -> frozenset[MediaKind]:
+        """What the model reads."""
+        return frozenset() if self._reader is None else self._reader.kinds
+
+    def complete(
+        self,
+        rendered: RenderedPrompt,
+        messages: Iterable[Message],
+        ids: Callable[[], Sequence[int]],
+        go_on: Callable[[RenderedPrompt], None],
+        refuse: Callable[[LocalLLMError], None],
+    ) -> None:
+        """Call `go_on` with the pieces of the messages' media added, here or on a thread of their reader, or `refuse`.
+
+        `ids`: the requests or calls that wait for them and were not cancelled.
+        """
+        media = [medium for message in messages for medium in message.media]
+        if not media or self._reader is None:
+            go_on(rendered)
+            return
+
+        def done(result: Sequence[MediaPieces] | LocalLLMError) -> None:
+            with errors_to(refuse):
+                if isinstance(result, LocalLLMError):
+                    raise result
+                marks = (MediaMark(medium.kind, medium.digest, medium.detail) for medium in media)
+                go_on(rendered._replace(use=use, pieces=dict(zip(marks, result, strict=True))))
+
+        use = MediaUse()
+        self._read(_Wanted(media, ids, lambda: bool(use.running or ids()), done))
+
+    def put(self, file: File) -> None:
+        """Bytes from the parent."""
+        with self._lock:
+            for wanted in self._waiting:
+                if file.digest in wanted.missing:
+                    wanted.missing.discard(file.digest)
+                    wanted.files[file.digest] = file.data
+            whole = [wanted for wanted in self._waiting if not wanted.missing]
+            self._waiting = [wanted for wanted in self._waiting if wanted.missing and wanted.ids()]
+        for wanted in whole:
+            self._read(wanted)
+
+    def cancelled(self, id: int) -> None:
+        """The parent has no bytes for this request any more; ask it in the name of another that waits for the same."""
+        with self._lock:
+            self._waiting = [wanted for wanted in self._waiting if wanted.ids()]
+            alone = [wanted for wanted in self._waiting if wanted.asked_for == id]
+        for wanted in alone:
+            self._ask(wanted)
+
+    def _read(self, wanted: _Wanted) -> None:
+        assert self._reader is not None
+        self._reader.add(wanted.media, wanted.files, partial(self._take, wanted), wanted.is_wanted)
+
+    def _take(self, wanted: _Wanted, result: Sequence[MediaPieces] | MissingFiles | LocalLLMError) -> None:
+        if not isinstance(result, MissingFiles):
+            wanted.done(result)
+            return
+        with self._lock:
+            wanted.missing = set(result.digests)
+            self._waiting.append(wanted)
+        self._ask(wanted)
+
+    def _ask(self, wanted: _Wanted) -> None:
+        with self._lock:  # a cancel comes before, or finds whom this asks for
+            ids = wanted.ids()
+            wanted.asked_for = ids[0] if ids else 0
+            digests = tuple(sorted(wanted.missing))
+        if ids:
+            self._send(NeedFiles(ids[0], digests))
