@@ -65,7 +65,8 @@ def test_alive_and_ready_need_no_key_but_metrics_and_slots_do(guarded: Served) -
 def test_a_finished_request_is_counted_with_its_tokens_and_times(served: Served) -> None:
     before = _samples(served)
     served.runtime.observer.finished("tiny", FINISH)
-    served.runtime.observer.finished("tiny", Finish("length", Usage(13, 1, 0), Timings(0.0, 0.1, 0.0)))
+    usage = Usage(13, 1, 0, image_tokens=4)
+    served.runtime.observer.finished("tiny", Finish("length", usage, Timings(0.0, 0.1, 0.0, 0.5, 2)))
     served.runtime.observer.failed("tiny", "queue_full")
     served.runtime.observer.restarted("tiny")
     after = _samples(served)
@@ -78,6 +79,9 @@ def test_a_finished_request_is_counted_with_its_tokens_and_times(served: Served)
     assert grown("requests_total", end="queue_full") == 1
     assert grown("prompt_tokens_total") == 20
     assert grown("cached_tokens_total") == 2
+    assert grown("media_tokens_total", kind="image") == 4
+    assert grown("media_encode_seconds_total") == pytest.approx(0.5)
+    assert grown("media_cached_total") == 2
     assert grown("completion_tokens_total") == 4
     assert grown("worker_restarts_total") == 1
     assert grown("queue_seconds_sum") == pytest.approx(0.1)

@@ -21,6 +21,11 @@ ChoiceT = TypeVar("ChoiceT")
 
 class PromptTokensDetails(msgspec.Struct, frozen=True):
     cached_tokens: int
+    """Including those that stand for pictures and sounds."""
+    image_tokens: int | msgspec.UnsetType = msgspec.UNSET
+    """Present if the prompt has pictures."""
+    audio_tokens: int | msgspec.UnsetType = msgspec.UNSET
+    """The same for sounds."""
 
 
 class CompletionTokensDetails(msgspec.Struct, frozen=True):
@@ -162,7 +167,9 @@ def usage_object(usage: Usage) -> UsageObject:
         usage.prompt_tokens,
         usage.completion_tokens,
         usage.total_tokens,
-        PromptTokensDetails(usage.cached_tokens),
+        PromptTokensDetails(
+            usage.cached_tokens, usage.image_tokens or msgspec.UNSET, usage.audio_tokens or msgspec.UNSET
+        ),
         CompletionTokensDetails(usage.reasoning_tokens, usage.accepted_guesses, usage.rejected_guesses),
         usage.shifted_tokens,
     )
