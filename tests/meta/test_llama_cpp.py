@@ -10,6 +10,7 @@ from pathlib import Path
 from localllm.llama.fact_kinds import KINDS, THENS
 from localllm.llama.facts import FACTS
 from localllm.types import upstream
+from localllm.types.libraries.wheels import WHEELS
 from tests.meta.llama_cpp_facts import Finding, Module, findings, modules, top_level_names
 from tests.meta.llama_cpp_page import PAGE, page
 from tests.models import families
@@ -113,6 +114,8 @@ def test_the_page_shows_all_of_it() -> None:
 def test_the_pins_are_those_of_the_build_that_is_known() -> None:
     assert re.findall(rf'"{upstream.PACKAGE}(.*?)"', PYPROJECT) == [f"=={upstream.PACKAGE_VERSION}"]
     assert set(re.findall(rf'"{upstream.WHEEL_PACKAGE}(.*?)"', PYPROJECT)) == {f"=={upstream.WHEEL_VERSION}"}
+    pinned = {f"{wheel.package}=={wheel.version}" for wheel in WHEELS if wheel.libraries}
+    assert set(re.findall(r'"(cyllama.*?)"', PYPROJECT)) == pinned
 
 
 def test_the_models_of_the_tests_are_written_for_that_build() -> None:

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from localllm.errors import LoadFailed
 from localllm.llama.library import CpuChoice, Library
 from localllm.llama.probes import selftest
 from localllm.llama.probes.device_trial_child import DeviceAnswer, DeviceRequest
@@ -74,16 +73,13 @@ def examined(
 
 
 def examine_runtime(choice: CpuChoice, data_dir: Path, *, fresh: bool = False) -> tuple[DeviceInfo, ...]:
-    """The GPUs of a runtime that is not loaded here, examined; and remembers whether one of them is of use."""
+    """The GPUs of a runtime that is not loaded here, examined."""
     request = DeviceRequest(choice=choice)
     answer, _ = probe.ask(_command(), request, DeviceAnswer, TIMEOUT_S)
     devices = () if answer is None else answer.devices
     key = _Key(choice, "" if answer is None else answer.fingerprint, None)
     gpus = tuple(device for device in devices if _is_tried(device))
-    found = _examined(gpus, key, data_dir, measure=True, fresh=fresh)
-    with contextlib.suppress(LoadFailed):
-        runtimes.put_last(choice.runtime.name, data_dir, is_last=not any(each.is_automatic for each in found))
-    return found
+    return _examined(gpus, key, data_dir, measure=True, fresh=fresh)
 
 
 class _Key(NamedTuple):
@@ -109,6 +105,11 @@ def _examined(
                 trial = try_device(key.choice, device.name, key.plugin_dir)
                 memory.put(name, trial)
         found.append(device if trial is None else _with(device, trial))
+    runtime = key.choice.runtime
+    if measure and key.plugin_dir is None and runtimes.has_gpu_backend(runtime):
+        is_last = not any(_is_tried(each) and each.is_automatic for each in found)
+        with contextlib.suppress(OSError):
+            runtimes.put_last(runtime.name, data_dir, is_last=is_last)
     return tuple(found)
 
 
@@ -139,7 +140,7 @@ def try_device(choice: CpuChoice, name: str, plugin_dir: Path | None = None) -> 
         num_wrong = sum(a != b for a, b in zip(answer.greedy, recorded.greedy, strict=True))
         if num_wrong > MOST_DIFFERENT * len(recorded.greedy):
             return DeviceTrial(problem=f"computes wrongly: {num_wrong} of {len(recorded.greedy)} tokens differ")
-    return DeviceTrial(prompt_times=round(answer.prompt_times, 3), answer_times=round(answer.answer_times, 3))
+    return DeviceTrial(prompt_times=answer.prompt_times, answer_times=answer.answer_times)
 
 
 def _command() -> list[str]:

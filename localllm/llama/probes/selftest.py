@@ -21,7 +21,7 @@ from localllm.llama.library import CpuChoice
 from localllm.llama.probes.selftest_child import Answer, Request
 from localllm.llama.probes.selftest_memory import Memory, Outcome, Result, Trial
 from localllm.llama.runtimes import found as runtimes
-from localllm.llama.runtimes import installed, wheel_files
+from localllm.llama.runtimes import in_packages, installed, wheel_files
 from localllm.llama.runtimes.found import AUTO, PACKAGE, Runtime
 from localllm.llama.runtimes.installed import InstalledBindings
 from localllm.measuring import probe
@@ -115,7 +115,7 @@ def choose_quantizing(data_dir: Path) -> Outcome:
             if QUANTIZE not in other.trial.lacks:
                 return other
     able = [each.name for each in wheel_files.offered() if each.quantizes]
-    wheels = [f"`localllm runtime install {name}` brings one; " for name in able]
+    wheels = [f"`localllm runtime install {name}` brings one; " for name in able[:1]]
     raise LoadFailed(
         f"no llama.cpp on this machine can quantize; {''.join(wheels)}`localllm runtime build cpu` makes one (10 "
         "minutes, with a C++ compiler)"
@@ -184,6 +184,8 @@ def run(recorded: RecordedRun, command: Sequence[str], timeout_s: float, runtime
     """One complete self-test. Raises `NothingWorks`."""
     if hashlib.sha256(MODEL_PATH.read_bytes()).hexdigest() != recorded.sha256:
         raise InternalError(f"{MODEL_PATH} is damaged; install localllm again")
+    if problem := in_packages.changed(runtime.library):
+        raise NothingWorks([Trial(choice=CpuChoice(None, True, runtime), result="failed", detail=problem, seconds=0.0)])
     tried: list[Trial] = []
     for candidates in rounds(survey(command, timeout_s, runtime), runtime):
         for choice in candidates:

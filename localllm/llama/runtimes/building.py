@@ -55,7 +55,7 @@ FLAGS_VARIABLE = "CMAKE_ARGS"
 ONE_BACKEND = "-DGGML_NATIVE=OFF -DGGML_BACKEND_DL=ON"
 """To compile a backend as a separate file."""
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}", re.ASCII)
-RESERVED = frozenset({"auto", "package", "wheel"})
+RESERVED = frozenset({"auto", "package", "wheel", "vulkan-wheel", "cuda-wheel"})
 WANTED_BYTES = 2 * 2**30
 """Free disk space that a build requires; object files take most of it."""
 _STEP = re.compile(rb"\[(\d+)/(\d+)\]")
@@ -192,6 +192,7 @@ def remove(name: str, data_dir: Path) -> None:
             param="name",
         )
     shutil.rmtree(folder)
+    found.put_last(name, data_dir, is_last=False)
 
 
 def base_in(data_dir: Path) -> Runtime | None:

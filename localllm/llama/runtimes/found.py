@@ -1,11 +1,10 @@
-"""The llama.cpp libraries of this machine: the package's own, a wheel's, and those in the data directory.
+"""The llama.cpp libraries of this machine: the package's own, those of wheels, and those in the data directory.
 
 Looks at files only, like `installed.py`, and loads none; `selftest.py` finds out which of them work.
 """
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -13,12 +12,10 @@ from typing import Literal
 import msgspec
 
 from localllm.errors import LoadFailed, LocalLLMError
-from localllm.llama.runtimes import installed
+from localllm.llama.runtimes import in_packages, installed
 from localllm.system import libraries
-from localllm.system.files import write_whole
 from localllm.types import upstream
 from localllm.types.libraries import builds
-from localllm.types.libraries.wheels import WHEELS
 
 Origin = Literal["package", "wheel", "built", "added"]
 
@@ -28,6 +25,8 @@ MANIFEST = "runtime.json"
 CHOSEN = "chosen"
 """File that names the runtime to use unless a setting says otherwise."""
 AUTO = "auto"
+_LAST = ".last-"
+"""Prefix of an empty file for each runtime whose devices were of no use."""
 _MODULES = (f"{upstream.WHEEL_PACKAGE}*.so", f"{upstream.WHEEL_PACKAGE}*.pyd")
 """Names of a compiled Python module that is a libllama besides, here and on Windows."""
 MAX_MANIFEST_BYTES = 64 * 1024
@@ -57,8 +56,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     build: str = ""
     """A `Build.version`; empty: the bindings' own."""
     unverified: bool = False
-    is_last: bool = False
-    """Whether `auto` tries every other runtime first, since no device of this one was faster than the CPU."""
     flags: str = ""
     """Flags it was built with."""
     created_unix_s: int = 0
@@ -76,7 +73,7 @@ class RuntimeRow(msgspec.Struct, frozen=True, kw_only=True):
     why_not: str = ""
     """Why it cannot be used; empty: no problem is known."""
     is_last: bool = False
-    """As in `Manifest`."""
+    """Whether `auto` tries every other runtime first, since no device of this one was faster than the CPU."""
 
     def knows(self, architecture: str) -> bool:
         """Whether its llama.cpp can load such models."""
@@ -85,13 +82,7 @@ class RuntimeRow(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def uses_gpus(self) -> bool:
         """Whether it has a backend of GPUs."""
-        if self.kind not in ("cpu", "rpc"):
-            return True
-        try:
-            plugins = installed.find(self.runtime.library).plugins
-        except LoadFailed:
-            return False
-        return any(libraries.stem_of(path) != "ggml-rpc" for path in plugins)
+        return self.kind not in ("cpu", "rpc") or has_gpu_backend(self.runtime)
 
     @property
     def llama_cpp(self) -> str:
@@ -104,12 +95,14 @@ class RuntimeRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def listed(data_dir: Path) -> list[RuntimeRow]:
-    """All runtimes, usable or not: those of the data directory, then the package's own, then the wheel's; those whose
-    devices were of no use here at last."""
-    own = _package()
-    wheel = _wheel()
-    found = [*_kept(data_dir), *([own] if own else []), *([wheel] if wheel else [])]
-    return sorted(found, key=lambda each: each.is_last)
+    """All runtimes, usable or not: those of the data directory, wheels for GPUs that pip installed, the package's own,
+    other wheels. Those whose devices were of no use here come last."""
+    own, wheels = _package(), list(_packaged())
+    for_gpus = [each for each in wheels if each.kind != "cpu"]
+    rest = [each for each in wheels if each.kind == "cpu"]
+    found = [*_kept(data_dir), *for_gpus, *([own] if own else []), *rest]
+    marked = [msgspec.structs.replace(each, is_last=_is_last(each.runtime.name, data_dir)) for each in found]
+    return sorted(marked, key=lambda each: each.is_last)
 
 
 def usable(data_dir: Path) -> list[Runtime]:
@@ -170,6 +163,10 @@ def _module_in(folder: Path) -> Path | None:
     return next((path for pattern in _MODULES for path in sorted(folder.glob(pattern))), None)
 
 
+def _is_last(name: str, data_dir: Path) -> bool:
+    return (folder_of(data_dir) / f"{_LAST}{name}").exists()
+
+
 def _kept(data_dir: Path) -> Iterator[RuntimeRow]:
     parent = folder_of(data_dir)
     if not parent.is_dir():
@@ -194,19 +191,26 @@ def _kept(data_dir: Path) -> Iterator[RuntimeRow]:
             kind=manifest.kind,
             build=build,
             why_not=why_not,
-            is_last=manifest.is_last,
         )
 
 
 def put_last(name: str, data_dir: Path, *, is_last: bool) -> None:
-    """Whether `auto` tries the runtime of that name after all others. Raises `LoadFailed`."""
-    path = folder_of(data_dir) / name / MANIFEST
+    """Whether `auto` tries the runtime of that name after all others. Raises `OSError`."""
+    mark = folder_of(data_dir) / f"{_LAST}{name}"
+    if not is_last:
+        mark.unlink(missing_ok=True)
+    elif not mark.exists():
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch()
+
+
+def has_gpu_backend(runtime: Runtime) -> bool:
+    """Whether there is a file with a backend of GPUs beside its library."""
     try:
-        manifest = _manifest(path)
-        if manifest.is_last != is_last:
-            write_whole(path, msgspec.json.encode(msgspec.structs.replace(manifest, is_last=is_last)))
-    except (OSError, msgspec.MsgspecError) as error:
-        raise LoadFailed(f"{path} cannot be changed: {error}") from error
+        plugins = installed.find(runtime.library).plugins
+    except LoadFailed:
+        return False
+    return any(libraries.stem_of(path) != "ggml-rpc" for path in plugins)
 
 
 def _manifest(path: Path) -> Manifest:
@@ -224,24 +228,16 @@ def _package() -> RuntimeRow | None:
     return RuntimeRow(runtime=PACKAGE, origin="package", version=files.package_version)
 
 
-def _wheel() -> RuntimeRow | None:
-    spec = importlib.util.find_spec(upstream.WHEEL_PACKAGE)
-    if spec is None or not spec.submodule_search_locations:
-        return None
-    folder = Path(spec.submodule_search_locations[0])
-    library = _module_in(folder)
-    prefix, suffix = f"{upstream.WHEEL_PACKAGE}-", ".dist-info"
-    about = next(folder.parent.glob(f"{prefix}*{suffix}"), None)
-    version = "?" if about is None else about.name.removeprefix(prefix).removesuffix(suffix)
-    known = {wheel.version: wheel.build for wheel in WHEELS if wheel.package == upstream.WHEEL_PACKAGE}
-    why_not = "" if library is not None else "its library is not where it is expected"
-    if version not in known:
-        wanted = f"{upstream.WHEEL_PACKAGE}=={upstream.WHEEL_VERSION}"
-        why_not = f"its version is {version}; for this localllm: pip install {wanted}"
-    return RuntimeRow(
-        runtime=Runtime("wheel", str(library or folder)),
-        origin="wheel",
-        version=version,
-        build=known.get(version, "?"),
-        why_not=why_not,
-    )
+def _packaged() -> Iterator[RuntimeRow]:
+    """The wheels that pip installed beside localllm."""
+    for each in in_packages.packaged():
+        library = library_in(each.folder)
+        why_not = each.why_not or ("" if library is not None else "its library is not where it is expected")
+        yield RuntimeRow(
+            runtime=Runtime(each.name, str(library or each.folder)),
+            origin="wheel",
+            version=each.version,
+            kind="cpu" if each.wheel is None else each.wheel.kind,
+            build="?" if each.wheel is None else each.wheel.build,
+            why_not=why_not,
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import re
 import shutil
@@ -20,11 +21,12 @@ from hypothesis import strategies as st
 
 from localllm.errors import DiskFull, InvalidParameter, LoadFailed
 from localllm.llama import backends
-from localllm.llama.runtimes import archives, build_targets, building, gains, installed, wheel_files
+from localllm.llama.runtimes import archives, build_targets, building, gains, in_packages, installed, wheel_files
 from localllm.llama.runtimes import found as runtimes
 from localllm.llama.runtimes.found import AUTO, Manifest, Runtime, RuntimeRow
 from localllm.system import cpu, libraries, machine
 from localllm.types import upstream
+from localllm.types.libraries.wheels import WHEELS, File, Wheel
 
 LIBRARY = libraries.shared_library_names("llama")[0]
 CPU = libraries.shared_library_names("ggml-cpu-zen9")[0]
@@ -558,3 +560,34 @@ def test_a_gpu_that_no_runtime_uses_is_told_once_with_what_does(
     assert gains.gpu_advice(tmp_path) == told, "doctor says it whenever it is asked"
     monkeypatch.setattr(runtimes, "listed", lambda _: [plain, msgspec.structs.replace(plain, kind="vulkan")])
     assert gains.gpu_advice(tmp_path) is None
+
+
+def test_a_wheel_for_gpus_that_pip_installed_is_a_runtime_if_its_files_are_the_pinned_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes before the others, since who installs it wants GPUs; until none of its devices is of use."""
+    libs = tmp_path / "site" / "gpu_pack.libs"
+    libs.mkdir(parents=True)
+    about = tmp_path / "site" / "gpu_pack-1.2.dist-info"
+    about.mkdir()
+    (libs / LIBRARY).write_bytes(b"a library")
+    pins = {LIBRARY: File(9, hashlib.sha256(b"a library").hexdigest())}
+    wheel = Wheel("gpu-1.2", "gpu-pack", "1.2", "0.7.0", "vulkan", {}, "somebody", libraries=pins)
+    monkeypatch.setattr(in_packages, "WHEELS", (*WHEELS, wheel))
+    monkeypatch.setattr(in_packages, "_places", lambda: [tmp_path / "site"])
+
+    def listed() -> RuntimeRow:
+        return next(each for each in runtimes.listed(tmp_path) if each.runtime.name == "vulkan-wheel")
+
+    found = listed()
+    assert (found.kind, found.build, found.version, found.why_not) == ("vulkan", "0.7.0", "1.2", "")
+    assert runtimes.usable(tmp_path)[0] == found.runtime
+    runtimes.put_last("vulkan-wheel", tmp_path, is_last=True)
+    assert runtimes.listed(tmp_path)[-1].runtime == found.runtime
+    assert in_packages.changed(found.runtime.library) == ""
+    (libs / LIBRARY).write_bytes(b"A library")
+    assert "pip install --force-reinstall gpu-pack==1.2" in in_packages.changed(found.runtime.library)
+    (libs / LIBRARY).write_bytes(b"another library")
+    assert f"{LIBRARY} is not that of gpu-pack==1.2" in listed().why_not
+    about.rename(tmp_path / "site" / "gpu_pack-1.3.dist-info")
+    assert "its version is 1.3; for this localllm: pip install gpu-pack==1.2" in listed().why_not
