@@ -145,7 +145,7 @@ class Asker(NumpySampler):
         def of_span(sequence: Sequence, *_: Any) -> int:
             return min(most, sequence.progress.num_next)
 
-        self.engine.scheduler.media._shares.of_span = of_span  # type: ignore[method-assign]
+        self.engine.scheduler.media._shares.of_span = of_span  # type: ignore[method-assign, assignment]
 
     def answered(self, prompt: Prompt, **options: Any) -> tuple[Row, int]:
         """The logits behind a prompt, and how many of its tokens were cached."""

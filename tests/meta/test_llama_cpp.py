@@ -113,7 +113,7 @@ def test_the_page_shows_all_of_it() -> None:
 
 def test_the_pins_are_those_of_the_build_that_is_known() -> None:
     assert re.findall(rf'"{upstream.PACKAGE}(.*?)"', PYPROJECT) == [f"=={upstream.PACKAGE_VERSION}"]
-    assert set(re.findall(rf'"{upstream.WHEEL_PACKAGE}(.*?)"', PYPROJECT)) == {f"=={upstream.WHEEL_VERSION}"}
+    assert set(re.findall(rf'"{upstream.WHEEL_PACKAGE}(==.*?)"', PYPROJECT)) == {f"=={upstream.WHEEL_VERSION}"}
     pinned = {f"{wheel.package}=={wheel.version}" for wheel in WHEELS if wheel.libraries}
     assert set(re.findall(r'"(cyllama.*?)"', PYPROJECT)) == pinned
 
