@@ -11,5 +11,6 @@ arrival interrupts. Sources propose further tokens (`speculation/proposers`): a 
 guesses them. `stepping` makes one decode; if it fails, each sequence is decoded alone, so that only the culprit
 fails. Each sequence that has caught up draws a token (`sampling/`), from those that its grammar allows
 (`constraint/`); a guess is accepted if the draw equals it. `answers/text` turns bytes into whole characters and holds
-back stop strings. `threads/` chooses how many cores the next step uses.
+back stop strings. `threads/` chooses how many cores the next step uses. Rows of pictures and sounds (`media`, `spans`)
+stand among the tokens as negative ids and have steps of their own (`scheduling/media_steps`).
 """

@@ -2,7 +2,7 @@
 tier.
 
 Today a domain is the cache salt of a request. Anything else that changes the keys of equal tokens, or must keep them
-apart (adapters, media), becomes another field and a part of the digest.
+apart (adapters), becomes another field and a part of the digest. Media do not: their ids are made from their content.
 """
 
 from __future__ import annotations
