@@ -55,7 +55,6 @@ class Case(NamedTuple):
 
 CASES = {
     "attention": Case(write_llama, can_rewind=True),
-    "attention, whole": Case(write_llama, is_causal=False, can_rewind=True),
     "attention, whole, unified": Case(write_llama, is_causal=False, can_rewind=True, num_cells=CTX * SLOTS),
     "sliding window, whole": Case(families.write_sliding_window, is_causal=False),
     "recurrent": Case(families.write_recurrent),
