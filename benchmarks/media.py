@@ -19,9 +19,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import numpy as np
@@ -40,14 +40,19 @@ ALONE_S = 5.0
 Messages = list[dict[str, Any]]
 
 
+class Server(NamedTuple):
+    url: str
+    key: str
+
+
 @contextlib.contextmanager
-def started(command: list[str], url_of: Any) -> Iterator[str]:
-    """Runs a server that prints its address; yields it."""
+def started(command: list[str], read: Callable[[str], Server]) -> Iterator[Server]:
+    """Runs a server that prints where it is."""
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        yield url_of(process.stdout.readline())
+        yield read(process.stdout.readline())
     finally:
         process.stdin.close()
         try:
@@ -57,7 +62,7 @@ def started(command: list[str], url_of: Any) -> Iterator[str]:
             process.wait()
 
 
-def server(which: str, model: Path, projector: Path, home: Path) -> contextlib.AbstractContextManager[str]:
+def serving(which: str, model: Path, projector: Path, home: Path) -> contextlib.AbstractContextManager[Server]:
     if which == "theirs":
         command = [
             sys.executable,
@@ -72,7 +77,7 @@ def server(which: str, model: Path, projector: Path, home: Path) -> contextlib.A
         return started(command, str.strip)
     options = f"--home {home} --mmproj {projector} --slots {SLOTS} --ctx {CTX} --port 0 --kv-disk-mb 2000 --ready json"
     command = [sys.executable, "-P", "-m", "localllm", "serve", str(model), *options.split()]
-    return started(command, lambda line: json.loads(line)["url"])
+    return started(command, lambda line: Server(json.loads(line)["url"], json.loads(line)["token"]))
 
 
 def picture(seed: int, width: int, height: int) -> dict[str, Any]:
@@ -92,8 +97,9 @@ def question(image: dict[str, Any], system: str = "You are helpful.", *more: str
 
 
 class Client:
-    def __init__(self, url: str) -> None:
-        self._http = httpx.AsyncClient(base_url=url.removesuffix("/v1"), timeout=1200)
+    def __init__(self, server: Server) -> None:
+        headers = {"Authorization": f"Bearer {server.key}"} if server.key else {}
+        self._http = httpx.AsyncClient(base_url=server.url.removesuffix("/v1"), headers=headers, timeout=1200)
 
     async def stream(self, messages: Messages, max_tokens: int) -> AsyncIterator[float]:
         """When each piece of text arrived."""
@@ -157,8 +163,8 @@ async def beside_streams(client: Client, image: dict[str, Any]) -> dict[str, flo
     return found
 
 
-async def measure(url: str, size: tuple[int, int]) -> dict[str, float]:
-    client = Client(url)
+async def measure(server: Server, size: tuple[int, int]) -> dict[str, float]:
+    client = Client(server)
     await client.first_s([{"role": "user", "content": "Hello"}])
     first = picture(1, *size)
     found = {
@@ -169,8 +175,8 @@ async def measure(url: str, size: tuple[int, int]) -> dict[str, float]:
     return found | await beside_streams(client, picture(2, *size))
 
 
-async def after_restart(url: str, size: tuple[int, int]) -> dict[str, float]:
-    client = Client(url)
+async def after_restart(server: Server, size: tuple[int, int]) -> dict[str, float]:
+    client = Client(server)
     await client.first_s([{"role": "user", "content": "Hello"}])
     return {"after a restart": await client.first_s(question(picture(1, *size)))}
 
@@ -187,10 +193,10 @@ def main() -> None:
         projector = Path(folder) / "mmproj-random.gguf"
         write_random_projector(projector, output_width=width, tile=TILE, tiles=given.tiles)
         home, size = given.home or Path(folder) / "home", (TILE * given.tiles, TILE)
-        with server(given.which, given.model, projector, home) as url:
-            figures = asyncio.run(measure(url, size))
-        with server(given.which, given.model, projector, home) as url:
-            figures |= asyncio.run(after_restart(url, size))
+        with serving(given.which, given.model, projector, home) as server:
+            figures = asyncio.run(measure(server, size))
+        with serving(given.which, given.model, projector, home) as server:
+            figures |= asyncio.run(after_restart(server, size))
     print(json.dumps({name: round(value, 3) for name, value in figures.items()}, indent=2))
 
 

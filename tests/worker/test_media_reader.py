@@ -116,3 +116,12 @@ def test_what_nobody_wants_any_more_is_not_encoded(loaded: Library, media_model:
     spans(left)[-1].source.want(lambda: None)
     assert rows_of(spans(wanted)[0]).shape == (15, WIDTH)
     assert reader.counters.encodes == 2
+
+
+def test_an_idle_encoder_ends_and_comes_back(loaded: Library, media_model: MakeModel, tmp_path: Path) -> None:
+    reader = open_test_reader(loaded, media_model("mlp"), tmp_path, media_idle_s=0.1)
+    read(reader, picture(1))
+    until(lambda: reader.encoder_pid is None)
+    assert rows_of(spans(read(reader, picture(2))[0])[0]).shape == (16, WIDTH)
+    until(lambda: reader.encoder_pid is None)
+    assert reader.counters.crashes == 0

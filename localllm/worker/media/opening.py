@@ -71,7 +71,9 @@ def open_reader(
             counters=counters,
         )
 
-    limits = MediaLimits(int(options.max_megapixels * 10**6), options.max_media_s, ubatch_rows, info.width)
+    limits = MediaLimits(
+        int(options.max_megapixels * 10**6), options.max_media_s, ubatch_rows, info.width, options.media_idle_s
+    )
     return Reader(frozenset(info.reads), limits, context, files, counters, make_encoding)
 
 

@@ -6,6 +6,7 @@ is decoded on one of a few threads, each with a child process of its own, and de
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import queue
 import time
@@ -50,6 +51,8 @@ class MediaLimits(NamedTuple):
     """Rows that the text model can compute in one ubatch."""
     width: int
     """Numbers in a row."""
+    idle_s: float
+    """A decoding process without work ends after so long."""
 
 
 class _Request(NamedTuple):
@@ -85,7 +88,6 @@ class Reader:
         self._layouts: Kept[MediaKey, Layout] = Kept(LAYOUTS_BYTES, _size_of_layout)
         self._files: Kept[str, bytes] = Kept(FILES_BYTES, len)
         self._sources: Kept[MediaKey, Source] = Kept(SOURCES_BYTES, lambda source: len(source.data))
-        self._encoder_child: DecodingChild | None = None
         self._queue: queue.PriorityQueue[_Request] = queue.PriorityQueue()
         self._encoding = make_encoding(self._source_again)
         for number in range(NUM_DECODERS):
@@ -106,7 +108,13 @@ class Reader:
     def _read_all(self) -> None:
         child: DecodingChild | None = None
         while True:
-            request = self._queue.get()
+            try:
+                request = self._queue.get(timeout=None if child is None else self._limits.idle_s)
+            except queue.Empty:
+                if child is not None:
+                    child.close()
+                child = None
+                continue
             if not request.is_wanted():
                 continue
             try:
@@ -210,8 +218,8 @@ class Reader:
         """For the encoding thread: what was just decoded, or the file decoded again."""
         source = self._sources.pop(medium.key)
         if source is None:
-            self._encoder_child = self._encoder_child or DecodingChild()
-            source = self._decoded(medium.media, medium.data or self._files.get(medium.key.digest), self._encoder_child)
+            with contextlib.closing(DecodingChild()) as child:
+                source = self._decoded(medium.media, medium.data or self._files.get(medium.key.digest), child)
         return source
 
     def _name(self, key: MediaKey) -> str:
