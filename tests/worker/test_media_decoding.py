@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 import soundfile
@@ -93,6 +94,9 @@ GIF_65535 = b"GIF89a\xff\xff\xff\xff\x00\x00\x00,\x00\x00\x00\x00\xff\xff\xff\xf
         ("audio", lambda: b"fLaC" + NOISE.bytes(20_000), "is broken"),
         ("audio", lambda: _audio("FLAC", seconds=61, rate_hz=8000), "longer than 60 s"),
         ("audio", lambda: _bytes_of_png(8, 8), NO_FORMAT),
+        ("audio", lambda: b"\0\0\0\x20ftypM4A " + NOISE.bytes(2_000), "is broken"),
+        ("audio", lambda: b"\x1aE\xdf\xa3" + NOISE.bytes(2_000), "is broken"),
+        ("audio", lambda: b"#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n", NO_FORMAT),
     ],
 )
 def test_a_hostile_file_is_refused_in_words_and_soon(
@@ -175,6 +179,30 @@ def test_a_sound_is_one_channel_at_the_wanted_rate(
     assert len(made) == 32000
     tone = np.sin(np.arange(32000) * (2 * np.pi * 440 / 16000))
     assert np.abs(made - tone)[1000:-1000].max() < tolerance
+
+
+def _recording(format: str, codec: str, seconds: float = 2) -> bytes:
+    """A tone of 440 Hz as a browser or a phone records it."""
+    file = io.BytesIO()
+    with av.open(file, "w", format=format) as container:
+        stream = container.add_stream(codec, rate=48000, layout="stereo")
+        tone = np.sin(np.arange(int(seconds * 48000)) * (2 * np.pi * 440 / 48000)).astype(np.float32)
+        for start in range(0, len(tone), 960):
+            part = tone[start : start + 960]
+            frame = av.AudioFrame.from_ndarray(np.stack([part, part]), format="fltp", layout="stereo")
+            frame.sample_rate = 48000
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(("format", "codec"), [("webm", "libopus"), ("ipod", "aac")])
+def test_recordings_of_browsers_and_phones_are_heard(child: DecodingChild, format: str, codec: str) -> None:
+    made = np.frombuffer(_ask(child, _recording(format, codec), "audio").data, np.float32)
+    assert abs(len(made) - 32000) < 1600
+    assert np.argmax(np.abs(np.fft.rfft(made[8000:24000]))) == 440
+    assert "longer than 60 s" in _ask(child, _recording(format, codec, 61), "audio").problem
+    assert "is broken" in _ask(child, _recording(format, codec)[:200], "audio").problem
 
 
 def test_an_mp3_has_its_tone(child: DecodingChild) -> None:

@@ -10,10 +10,11 @@ import io
 import numpy as np
 import soundfile
 
+from localllm.worker.media.container import format_of, read_container
 from localllm.worker.media.picture import Unreadable
 from localllm.worker.media.resampling import Resampler, Samples
 
-NAMES = "WAV, MP3, FLAC, Ogg (Vorbis, Opus), AIFF and AU"
+NAMES = "WAV, MP3, FLAC, Ogg (Vorbis, Opus), AIFF, AU; with PyAV M4A and WebM"
 MIN_HZ, MAX_HZ = 4_000, 384_000
 MAX_CHANNELS = 32
 BLOCK_SAMPLES = 256 * 1024
@@ -23,6 +24,8 @@ LEAST_S = 0.1
 
 def read_sound(data: bytes, *, rate_hz: int, max_s: float) -> bytes:
     """float32 in native byte order. Raises `Unreadable`."""
+    if (container := format_of(data)) is not None:
+        return read_container(data, container, rate_hz=rate_hz, max_s=max_s)
     try:
         with soundfile.SoundFile(io.BytesIO(data)) as file:
             return _made(file, rate_hz, max_s)
