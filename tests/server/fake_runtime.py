@@ -222,6 +222,7 @@ class FakeRuntime(Runtime):
                 id=model.id,
                 phase="ready",
                 memory_bytes=1000,
+                media_bytes=250,
                 num_requests=1,
                 idle_s=0.0,
                 expires_in_s=None,

@@ -110,6 +110,7 @@ def test_the_gauges_are_those_of_the_engine(served: Served) -> None:
     assert (_of(samples, "slots"), _of(samples, "requests_running"), _of(samples, "requests_waiting")) == (4, 1, 2)
     assert (_of(samples, "kv_tokens"), _of(samples, "kv_capacity_tokens")) == (45, 4 * 512)
     assert (_of(samples, "kv_host_bytes"), _of(samples, "threads")) == (4096, 3)
+    assert (_of(samples, "reserved_bytes"), _of(samples, "media_reserved_bytes")) == (1000, 250)
 
 
 def test_a_model_in_a_long_step_does_not_hold_up_the_metrics(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,6 +115,8 @@ class Metrics(Observer):
         self._kv = gauge("kv_tokens", "Tokens in the KV cache, including idle slots")
         self._kv_capacity = gauge("kv_capacity_tokens", "Capacity of the KV cache in tokens")
         self._host_bytes = gauge("kv_host_bytes", "Main memory used by idle conversations without a slot")
+        self._reserved = gauge("reserved_bytes", "Memory reserved for the model, with its draft and projector")
+        self._media_reserved = gauge("media_reserved_bytes", "How much of it is for encoding pictures and sounds")
         self._hit_ratio = gauge("prefix_hit_ratio", "Share of all prompt tokens found in the KV cache")
         self._threads = gauge("threads", "CPU threads of the last step; fewer while other programs need the cores")
         self._guesses = {
@@ -183,6 +185,10 @@ class Metrics(Observer):
         """The text of all metrics and its content type, in the best format that `accept` allows."""
         await asyncio.gather(*(self._ask(runtime, model) for model in runtime.loaded()))
         self._forget_all_but({model.id for model in runtime.loaded()})
+        for model in runtime.running():
+            if model.id in self._shown:
+                self._reserved.labels(model.id).set(model.memory_bytes + sum(model.device_bytes.values()))
+                self._media_reserved.labels(model.id).set(model.media_bytes)
         if self.names == "llamacpp":
             return self.totals.render(self._statuses), CONTENT_TYPE
         try:
