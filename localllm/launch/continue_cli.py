@@ -18,7 +18,7 @@ def _set_up(target: Target, place: AgentFolders) -> Setup:
         "apiBase": target.openai_url,
         "apiKey": f"${{{{ secrets.{KEY_VARIABLE} }}}}",
         "roles": ["chat", "edit", "apply", "summarize"],
-        "capabilities": ["tool_use"],
+        "capabilities": ["tool_use", *["image_input"] * target.sees],
         "defaultCompletionOptions": {"contextLength": target.ctx, "maxTokens": target.max_output},
         "requestOptions": {"timeout": 3600},
     }

@@ -30,6 +30,8 @@ class Target(NamedTuple):
     """A model of the server that only embeds texts, if it has one."""
     reranker: str | None = None
     """Likewise, one that ranks texts."""
+    sees: bool = False
+    """Whether it reads pictures."""
 
     @property
     def openai_url(self) -> str:

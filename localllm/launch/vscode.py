@@ -28,7 +28,7 @@ def _cline(target: Target, _place: AgentFolders) -> Setup:
         ("Model ID", target.model),
         ("Context Window Size", str(target.ctx)),
         ("Max Output Tokens", str(target.max_output)),
-        ("Supports Images", "off"),
+        ("Supports Images", "on" if target.sees else "off"),
     )
     return Setup(panel=f"Cline in VS Code: the gear, API Configuration\n{rows}")
 

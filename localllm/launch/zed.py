@@ -26,7 +26,7 @@ def _set_up(target: Target, place: AgentFolders) -> Setup:
         "max_output_tokens": target.max_output,
         "capabilities": {
             "tools": True,
-            "images": False,
+            "images": target.sees,
             "parallel_tool_calls": True,
             "prompt_cache_key": False,
             "interleaved_reasoning": target.thinks,

@@ -271,7 +271,8 @@ def _target(url: str, key: str | None, entry: ModelEntry, others: Sequence[Model
         next((each.id for each in others if capability in each.capabilities), None)
         for capability in ("embedding", "rerank")
     )
-    return Target(url, entry.id, entry.ctx, key, "thinking" in entry.capabilities, embedder, reranker)
+    thinks, sees = (word in entry.capabilities for word in ("thinking", "vision"))
+    return Target(url, entry.id, entry.ctx, key, thinks, embedder, reranker, sees)
 
 
 def _key(settings: Settings) -> str | None:

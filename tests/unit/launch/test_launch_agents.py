@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -43,6 +44,24 @@ def test_every_agent_is_told_the_address_the_model_and_the_context(name: str) ->
     assert "http://127.0.0.1:11435" in told
     assert "qwen3:4b" in told
     assert str(CTX) in told or name == "open-webui"  # which asks the server
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("opencode", '"input":["text","image"]'),
+        ("zed", '"images":true'),
+        ("continue", "image_input"),
+        ("cline", "SupportsImageson"),
+        ("kilo", '"attachment":true'),
+    ],
+)
+def test_agents_that_ask_whether_a_model_sees_are_told(name: str, says: str) -> None:
+    def told(target: Target) -> str:
+        return re.sub(r"[\s\\]", "", everything(set_up(name, target)).replace("\\n", ""))
+
+    assert says in told(TARGET._replace(sees=True))
+    assert says not in told(TARGET)
 
 
 def test_open_webui_embeds_and_ranks_with_the_servers_models_if_it_has_any() -> None:
