@@ -12,6 +12,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import BinaryIO, cast
 
 from localllm.errors import InvalidParameter, QueueFull, WorkerCrashed
@@ -114,7 +115,8 @@ class WorkerHandle:
             self._reader = self._start(self._read, "worker-reader")
         except RuntimeError as error:  # no more threads
             self._process.kill()
-            self._process.communicate()
+            with suppress(OSError, ValueError):  # a thread that did start closes what it read
+                self._process.communicate()
             self._outbox.close()
             raise WorkerCrashed(f"the model's process could not be started: {error}") from error
 
@@ -202,8 +204,6 @@ class WorkerHandle:
         self._outbox.close()
         self._writer.join(TERM_GRACE_S)
         cast(BinaryIO, self._process.stdout).close()
-        if not self._drainer.is_alive():
-            cast(BinaryIO, self._process.stderr).close()
         reason = processes.exit_reason(self._process.returncode)
         last_words = bytes(self._stderr).decode("utf-8", "replace").strip()
         if self._verdict is None:
@@ -215,12 +215,12 @@ class WorkerHandle:
         return WorkerCrashed(message, exit_code=reason.exit_code, signal=reason.signal, stderr=last_words)
 
     def _drain_stderr(self) -> None:
-        stream = cast(BinaryIO, self._process.stderr)
-        while data := stream.read(65536):
-            self._stderr += data
-            del self._stderr[:-STDERR_BYTES]
-            if self._echo_stderr:
-                self._echo(data)
+        with cast(BinaryIO, self._process.stderr) as stream:  # closed here: its children may hold it for longer
+            while data := stream.read(65536):
+                self._stderr += data
+                del self._stderr[:-STDERR_BYTES]
+                if self._echo_stderr:
+                    self._echo(data)
 
     def _echo(self, data: bytes) -> None:
         try:
