@@ -11,6 +11,7 @@ import pytest
 from localllm.cli.app import run_app
 from localllm.registry.listing import store_of
 from localllm.registry.names.model_names import parse
+from tests.homes import measured_once
 from tests.registry.hub_server import HubServer, Repo
 
 Create = Callable[[str], tuple[int, str]]
@@ -64,8 +65,9 @@ def test_a_template_that_works_is_taken(create: Create, tmp_path: Path) -> None:
     assert made.template == template
 
 
-def test_what_it_is_made_from_is_fetched(create: Create, hub: HubServer, tmp_path: Path) -> None:
-    code, err = create("FROM hf.co/ann/tiny-GGUF:F32\nSYSTEM Be brief.\n")
+def test_what_it_is_made_from_is_fetched(create: Create, hub: HubServer, home: Path, tmp_path: Path) -> None:
+    with measured_once(home, tmp_path):
+        code, err = create("FROM hf.co/ann/tiny-GGUF:F32\nSYSTEM Be brief.\n")
     assert code == 0, err
     assert sorted(model.name for model in store_of(tmp_path).list()) == ["hf.co/ann/tiny-GGUF:F32", "mine"]
     code, err = create("FROM hf.co/ann/nowhere\n")
