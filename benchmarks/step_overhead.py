@@ -22,6 +22,7 @@ from benchmarks.results import save
 from localllm.engine.backend import Segment, State
 from localllm.engine.building import build_engine
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.media import Extent
 from localllm.engine.requests.sequence import Sequence as Running
 from localllm.engine.requests.terms import Ending, ReportOptions, Request
 from localllm.engine.sampling import native
@@ -78,7 +79,7 @@ class NoArithmetic:
     def state_bytes(self, slot: int) -> int:
         return 1
 
-    def restore(self, slot: int, state: State, length: int) -> None: ...
+    def restore(self, slot: int, state: State, length: int, extents: Sequence[Extent] = ()) -> None: ...
 
     def least(self, slot: int) -> int:
         return 0

@@ -25,6 +25,7 @@ from localllm.engine.backend import Segment, State
 from localllm.engine.building import build_engine
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import StepOutput
+from localllm.engine.media import Extent
 from localllm.engine.requests.sequence import Sequence as Running
 from localllm.engine.requests.terms import Due, Request
 from localllm.engine.scheduling.cost import TILE, Part, passes
@@ -181,9 +182,9 @@ class VirtualBackend(FakeBackend):
         self.now_s += SAVE_S
         return super().save(slot)
 
-    def restore(self, slot: int, state: State, length: int) -> None:
+    def restore(self, slot: int, state: State, length: int, extents: Sequence[Extent] = ()) -> None:
         self.now_s += SAVE_S
-        super().restore(slot, state, length)
+        super().restore(slot, state, length, extents)
 
 
 class OurServer:
