@@ -3,13 +3,14 @@ MMPROJ SLOTS CTX`. Prints its address, then serves until end-of-file on stdin.""
 
 from __future__ import annotations
 
+import importlib
 import sys
-
-import xllamacpp
+from typing import Any
 
 
 def main() -> None:
     model, projector, slots, ctx = sys.argv[1:]
+    xllamacpp: Any = importlib.import_module("xllamacpp")
     params = xllamacpp.CommonParams()
     params.model.path, params.mmproj.path = model, projector
     params.n_parallel, params.n_ctx = int(slots), int(ctx) * int(slots)

@@ -64,7 +64,7 @@ FACTS: tuple[Fact, ...] = (
     ),
     Fact(
         "function", "libmtmd: functions, where its context has its number of threads, which rows are not causal",
-        ("localllm.llama.media.opening:PROBE", "localllm.llama.media.projector:Projector", "localllm.llama.media."
+        ("localllm.llama.media.opening:DEFAULTS", "localllm.llama.media.projector:Projector", "localllm.llama.media."
         "projector:Chunks", "localllm.llama.media.projector:THREADS_MARK", "localllm.llama.media.projector:"
         "CONTEXT_BYTES", "localllm.llama.media.projector:MOSTLY_NON_CAUSAL"), "tools/mtmd/mtmd.h, tools/mtmd/mtmd.cpp",
         ("test_projector.py::test_a_picture_has_the_layout_of_its_size_and_rows_whatever_the_threads",), "feature off",

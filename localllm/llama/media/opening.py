@@ -18,6 +18,8 @@ from localllm.system import libraries
 
 PROBE = "mtmd_tokenize_from_parts"
 """A function that every usable libmtmd exports."""
+DEFAULTS = {"use_gpu": True, "n_threads": 4, "warmup": True, "image_min_tokens": -1, "batch_max_tokens": 1024}
+"""Of `mtmd_context_params`, by which another layout is noticed."""
 NO_MEDIA = "this llama.cpp has no libmtmd, so it reads text only; `localllm runtime list` shows others"
 
 
@@ -36,6 +38,9 @@ def open_media(library: Library) -> Any:
         raise LoadFailed(NO_MEDIA, param="projector")
     mtmd = bindings.import_media_bindings(files, path)
     bindings.fit_structs(mtmd, library.known)
+    params = mtmd.mtmd_context_params_default()
+    if {name: getattr(params, name) for name in DEFAULTS} != DEFAULTS:
+        raise LoadFailed("this libmtmd is of another build than its libllama; choose another runtime", param="runtime")
     return mtmd
 
 

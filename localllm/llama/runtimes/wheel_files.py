@@ -16,7 +16,7 @@ from localllm.system.programs import is_frozen, own_command
 from localllm.types import upstream
 from localllm.types.libraries.wheels import WHEELS, File, Wheel
 
-_STEMS = ("llama", "ggml", "gomp")
+_STEMS = ("llama", "ggml", "gomp", "mtmd")
 """Names begin so; the rest of a wheel is not needed."""
 _PYTHON = "3.12"
 """For pip: none of the wheel's Python code is used, so any Python takes one for this version."""
