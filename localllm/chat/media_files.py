@@ -50,7 +50,9 @@ def decoded(given: bytes) -> bytes | None:
             given = json.loads(b'"%b"' % given).encode()
         except (ValueError, UnicodeEncodeError):
             return None
-    bare = b"".join(given.split()).rstrip(b"=").translate(_STANDARD)
+    bare = b"".join(given.split()).rstrip(b"=")
+    if b"-" in bare or b"_" in bare:
+        bare = bare.translate(_STANDARD)
     try:
         return base64.b64decode(bare + b"=" * (-len(bare) % 4), validate=True)
     except (binascii.Error, ValueError):

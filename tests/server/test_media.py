@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
+import http.server
 import json
+import threading
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from localllm.chat.media_files import DETAILS
@@ -196,6 +201,87 @@ def test_too_much_media_is_refused_with_the_numbers() -> None:
             response = served.http.post("/v1/chat/completions", json={"messages": _user(*parts)})
             assert (response.status_code, says in response.text) == (400, True), response.text
         assert served.http.post("/v1/chat/completions", json={"messages": _user(text)}).status_code == 413
+
+
+@contextlib.contextmanager
+def _pictures_on_the_web() -> Iterator[str]:
+    """A host on this machine: `/a.png`, `/N` for N redirects to it, `/large`, `/slow` to nothing."""
+
+    class Host(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            name = self.path[1:]
+            data = LARGE if name == "large" else SMALL
+            if name.isdigit():
+                self.send_response(302)
+                self.send_header("location", f"/{int(name) - 1}" if name != "1" else "/a.png")
+                data = b""
+            else:
+                self.send_response(404 if name == "none" else 200)
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+            asked.append(dict(self.headers))
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    asked: list[dict[str, str]] = []
+    host = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Host)
+    thread = threading.Thread(target=host.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{host.server_port}"
+    finally:
+        host.shutdown()
+        thread.join()
+        host.server_close()
+    assert not any("authorization" in {name.lower() for name in headers} for headers in asked)
+
+
+@pytest.mark.parametrize(
+    ("media_urls", "path", "says"),
+    [
+        ("any", "/a.png", ""),
+        ("any", "/3", ""),
+        ("any", "/4", "redirects more than 3 times"),
+        ("any", "/none", "status 404"),
+        ("any", "/large", "could not be fetched"),
+        ("public", "/a.png", "is not a public address"),
+        ("off", "/a.png", "--media-urls public"),
+    ],
+)
+def test_addresses_are_fetched_as_far_as_the_owner_of_the_server_allows(
+    media_urls: Any, path: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if media_urls == "public":  # a proxy could reach what the guard refuses: none is asked
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    limits = Settings(port=0, grace_s=0.1, media_urls=media_urls, max_media_bytes=len(LARGE) - 1)
+    with _pictures_on_the_web() as web, running(limits) as served:
+        served.runtime.reads = frozenset({"image"})
+        url, data = _chat({"type": "image_url", "image_url": {"url": web + path}})
+        response = served.http.post(url, json=data)
+        assert response.status_code == (400 if says else 200), response.text
+        assert says in response.text
+        if not says:
+            (file,) = served.runtime.requests[-1].media
+            assert file.data == SMALL
+
+
+def test_ten_large_pictures_sent_again_and_again_are_held_once(large_served: Served) -> None:
+    """As agents and pages send a chat with screenshots: 16 MB of base64 at each turn."""
+    large_served.runtime.reads = frozenset({"image"})
+    pixels = np.random.default_rng(7).integers(0, 256, (10, 1_200_000), np.uint8)
+    pictures = [b"\x89PNG" + row.tobytes() for row in pixels]
+    parts = [{"type": "image_url", "image_url": {"url": data_url(each)}} for each in pictures]
+    content = json.dumps({"messages": _user(*parts)}).encode()
+    assert len(content) > 8 * 2**20, "more than max_body_bytes"
+    for _ in range(3):
+        response = large_served.http.post(
+            "/v1/chat/completions", content=content, headers={"content-type": "application/json"}
+        )
+        assert response.status_code == 200, response.text
+    held = {id(file.data) for request in large_served.runtime.requests for file in request.media}
+    assert len(held) == len(pictures)
 
 
 def test_teis_clients_are_told_in_their_words(served: Served) -> None:
