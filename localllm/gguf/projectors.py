@@ -13,13 +13,12 @@ from localllm.gguf.header import Header, read_header
 from localllm.gguf.kinds import is_projector, text_of
 from localllm.gguf.rules.clip_keys import ClipKeys
 from localllm.gguf.rules.encoder_buffers import picture_bytes, sound_bytes
-from localllm.gguf.rules.pictures import NON_CAUSAL, RowLimits, picture_rows
+from localllm.gguf.rules.pictures import NON_CAUSAL, picture_rows
 from localllm.gguf.rules.sounds import PIECE_S, sound_rows
 from localllm.types import AudioEncoder, ProjectorInfo, VisionEncoder
 from localllm.types.upstream import FILE_TYPES, GUESSED_FILE_TYPE
 
 MAX_LAYERS = 1024
-ANY = RowLimits()
 _DEEPSTACK = re.compile(r"v\.deepstack\.\d+\.fc1\.weight")
 _LAST = (
     ("mm.a.input_projection.weight", 1),
@@ -40,20 +39,20 @@ _LAST = (
 the file has."""
 
 
-def read_projector(path: Path, limits: RowLimits = ANY, source: Source | None = None) -> ProjectorInfo:
+def read_projector(path: Path, most_rows: int | None = None, source: Source | None = None) -> ProjectorInfo:
     """Reads the header of one file; `source` as for `read_header`. Raises `ModelNotFound`, `LoadFailed`,
     `InvalidModelFile`."""
-    return projector_info(read_header(path, source), limits)
+    return projector_info(read_header(path, source), most_rows)
 
 
-def projector_info(header: Header, limits: RowLimits = ANY) -> ProjectorInfo:
-    """Facts from the header. `limits`: the user's for one picture. Raises `InvalidModelFile`."""
+def projector_info(header: Header, most_rows: int | None = None) -> ProjectorInfo:
+    """Facts from the header. `most_rows`: the user's limit for one picture. Raises `InvalidModelFile`."""
     keys = ClipKeys(header)
     if not is_projector(header):
         keys.fail("it is not a projector (mmproj)")
     vision, audio, compute = None, None, 0
     if keys.flag("clip.has_vision_encoder"):
-        vision, compute = _vision(keys, limits)
+        vision, compute = _vision(keys, most_rows)
     if keys.flag("clip.has_audio_encoder") and (vision is None or vision.type != "gemma3nv"):
         audio, of_audio = _audio(keys)
         compute += of_audio
@@ -71,9 +70,9 @@ def projector_info(header: Header, limits: RowLimits = ANY) -> ProjectorInfo:
     )
 
 
-def _vision(keys: ClipKeys, limits: RowLimits) -> tuple[VisionEncoder, int]:
+def _vision(keys: ClipKeys, most_rows: int | None) -> tuple[VisionEncoder, int]:
     kind = _kind(keys, "vision")
-    rows = picture_rows(keys, kind, limits)
+    rows = picture_rows(keys, kind, most_rows)
     _check_layers(keys, "vision")
     for key in ("clip.vision.image_mean", "clip.vision.image_std"):
         entry = keys.header.metadata.get(key)

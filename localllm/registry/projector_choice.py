@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from localllm.errors import LoadFailed, LocalLLMError
+from localllm.errors import InvalidParameter, LoadFailed, LocalLLMError
 from localllm.gguf.projectors import read_projector
-from localllm.gguf.rules.pictures import RowLimits
+from localllm.gguf.rules.pictures import ANY_SIZE
 from localllm.planning.projector_plan import NO_COMPANION, Companion, Projector, fitted, misfit
 from localllm.registry.foreign.file_groups import projector_beside
 from localllm.registry.resolve import ModelFile, is_downloadable
@@ -21,7 +21,8 @@ from localllm.types.load_options import LoadOptions
 def find_projector(file: ModelFile, info: ModelInfo, options: LoadOptions) -> Companion:
     """The projector for `file`, whose header is `info`. One that nobody named is left out if it is of no use.
 
-    For one that the user named, or wants on a device, raises `LoadFailed` and its subclasses.
+    For one that the user named, or wants on a device, raises `LoadFailed` and its subclasses. Raises
+    `InvalidParameter` for an `image_min_tokens` that it cannot have.
     """
     if options.projector == "off":
         how = "--projector auto" if file.is_bare else f"localllm set {shell_word(file.id)} projector=auto"
@@ -40,6 +41,8 @@ def find_projector(file: ModelFile, info: ModelInfo, options: LoadOptions) -> Co
         return Companion(no_media=f"it has no projector (mmproj); {_remedy(file)}")
     try:
         return Companion(_checked(path, info, options))
+    except InvalidParameter:
+        raise
     except LocalLLMError as error:
         if options.mmproj is not None and error.param is None:
             raise LoadFailed(f"mmproj: {error.message}", param="mmproj") from error
@@ -57,7 +60,14 @@ def useful_projector(file: ModelFile, info: ModelInfo, options: LoadOptions) -> 
 
 
 def _checked(path: Path, info: ModelInfo, options: LoadOptions) -> Projector:
-    found = read_projector(path, RowLimits(options.image_min_tokens, options.image_max_tokens))
+    found = read_projector(path, options.image_max_tokens)
+    vision, fewest = found.vision, options.image_min_tokens or 0
+    if vision is not None and vision.type in ANY_SIZE and fewest > vision.max_rows:
+        raise InvalidParameter(
+            f"image_min_tokens {fewest} is more than the {vision.max_rows:,} tokens of this model's largest picture; "
+            "set image_max_tokens, too",
+            param="image_min_tokens",
+        )
     if problem := misfit(info, found):
         raise LoadFailed(f"{path.name} {problem}; --mmproj names another projector", param="mmproj")
     return Projector(path, fitted(info, found))

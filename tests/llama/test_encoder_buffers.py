@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from localllm.gguf.projectors import read_projector
-from localllm.gguf.rules.pictures import RowLimits
 from localllm.llama.library import Library
 from localllm.llama.media.projector import Pixels, Projector, RowsChunk, Samples
 from localllm.types import ProjectorInfo
@@ -52,7 +51,7 @@ def test_encoders_of_real_widths_take_what_is_planned(
     tiny = media_model(kind)
     wide = write_encoder(kind, tmp_path / f"mmproj-{kind}.gguf")
     for projector in (tiny.projector, wide):
-        info = read_projector(projector, RowLimits(None, MOST))
+        info = read_projector(projector, MOST)
         size, rows = allocated(loaded_library, tiny.model, projector, info)
         assert info.compute_bytes == pytest.approx(size, rel=0.1, abs=0.01 * MIB)
         if info.vision is not None:

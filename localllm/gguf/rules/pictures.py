@@ -13,13 +13,6 @@ from typing import NamedTuple
 from localllm.gguf.rules.clip_keys import MAX_IMAGE_SIZE, ClipKeys
 
 
-class RowLimits(NamedTuple):
-    """Fewest and most rows of a picture, as the user sets them; None: the type's own."""
-
-    fewest: int | None = None
-    most: int | None = None
-
-
 class PictureRows(NamedTuple):
     """What the largest picture becomes."""
 
@@ -35,7 +28,7 @@ class _File(NamedTuple):
     keys: ClipKeys
     size: int
     patch: int
-    limits: RowLimits
+    most_rows: int | None
 
     @property
     def patches(self) -> int:
@@ -105,12 +98,15 @@ BATCHED = ("deepseekocr", "deepseekocr2", "gemma4v", "internvl")
 """Types that may encode several equal pieces together: `support_batch` in models/models.h."""
 
 
-def picture_rows(keys: ClipKeys, kind: str, limits: RowLimits) -> PictureRows:
-    """What the largest picture becomes. Raises `InvalidModelFile` for a type or numbers that libmtmd cannot use."""
+def picture_rows(keys: ClipKeys, kind: str, most_rows: int | None) -> PictureRows:
+    """What the largest picture becomes; `most_rows`: the user's limit.
+
+    Raises `InvalidModelFile` for a type or numbers that libmtmd cannot use.
+    """
     size = keys.number("clip.vision.image_size", least=0, most=MAX_IMAGE_SIZE)
     patch = keys.number("clip.vision.patch_size", most=2**16 - 1)
     if kind in ANY_SIZE:
-        return _any_size(keys, kind, patch, limits)
+        return _any_size(keys, kind, patch, most_rows)
     side = size // patch
     if kind in ONE_SIZE:
         rule = ONE_SIZE[kind]
@@ -120,10 +116,10 @@ def picture_rows(keys: ClipKeys, kind: str, limits: RowLimits) -> PictureRows:
     tiles = _TILES.get(kind)
     if tiles is None:
         keys.fail(f"its projector is of the unknown type {kind[:60]!r}")
-    return tiles(_File(keys, size, patch, limits))
+    return tiles(_File(keys, size, patch, most_rows))
 
 
-def _any_size(keys: ClipKeys, kind: str, patch: int, limits: RowLimits) -> PictureRows:
+def _any_size(keys: ClipKeys, kind: str, patch: int, most_rows: int | None) -> PictureRows:
     rule = ANY_SIZE[kind]
     merge, most = _merge(keys, rule), rule.most
     pixels = keys.number("clip.vision.image_max_pixels", 0, least=0)
@@ -131,8 +127,8 @@ def _any_size(keys: ClipKeys, kind: str, patch: int, limits: RowLimits) -> Pictu
         if not pixels:
             keys.fail("it has no clip.vision.image_max_pixels")
         most = pixels // (patch * merge) ** 2
-    if limits.most is not None and (rule.most is not None or kind == "glm5v"):
-        most = limits.most
+    if most_rows is not None and (rule.most is not None or kind == "glm5v"):
+        most = most_rows
     most = max(most, 1)
     rows = most + (isqrt(most) + 2 if kind in LINE_ENDS else 0)
     return PictureRows(rows, rows, most * (1 if kind == "gemma4uv" else merge**2))
@@ -187,21 +183,21 @@ def _idefics3(file: _File) -> PictureRows:
     merge = _merge(file.keys, Scale(1, _FACTOR))
     edge = file.keys.number("clip.vision.preproc_image_size", 0, least=0, most=MAX_IMAGE_SIZE)
     tiles = (-(-edge // file.size) if file.size else 1) ** 2 or 16
-    if file.limits.most is not None and file.size:
-        tiles = min(tiles, max(1, file.limits.most * (file.patch * merge) ** 2 // file.size**2))
+    if file.most_rows is not None and file.size:
+        tiles = min(tiles, max(1, file.most_rows * (file.patch * merge) ** 2 // file.size**2))
     return _pieces(file.keys, [file.patches // merge**2] * (1 + tiles), file.patches)
 
 
 def _lightonocr(file: _File) -> PictureRows:
     merge = _merge(file.keys, Scale(1, _SPATIAL))
     side = file.number("preproc_image_size", file.size, MAX_IMAGE_SIZE) // (file.patch * merge)
-    rows = min(side * side, file.limits.most or side * side)
+    rows = min(side * side, file.most_rows or side * side)
     return _pieces(file.keys, [rows + isqrt(rows)], rows * merge**2)
 
 
 def _lfm2(file: _File) -> PictureRows:
     merge = _merge(file.keys, Scale(1, _FACTOR))
-    tile, whole = (512 // (file.patch * merge)) ** 2, file.limits.most or 256
+    tile, whole = (512 // (file.patch * merge)) ** 2, file.most_rows or 256
     return _pieces(file.keys, [tile] * 10 + [whole], max(tile, whole) * merge**2)
 
 

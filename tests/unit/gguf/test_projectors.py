@@ -12,7 +12,6 @@ from gguf import GGUFWriter
 from localllm.errors import InvalidModelFile
 from localllm.gguf.projectors import read_projector
 from localllm.gguf.rules import pictures, sounds
-from localllm.gguf.rules.pictures import RowLimits
 from localllm.types import ProjectorInfo
 from tests.models.media import KINDS, MediaModelKind, write_media_model
 from tests.models.rekeyed import Rekeyed
@@ -67,7 +66,7 @@ def projector_of(path: Path, kind: str, keys: dict[str, Any]) -> Path:
 
 def test_the_rows_of_the_largest_picture_are_counted_as_libmtmd_makes_them(tmp_path: Path) -> None:
     for index, (kind, keys, most, expected) in enumerate(CASES):
-        info = read_projector(projector_of(tmp_path / f"{index}.gguf", kind, keys), RowLimits(None, most))
+        info = read_projector(projector_of(tmp_path / f"{index}.gguf", kind, keys), most)
         assert info.vision is not None
         assert (info.vision.max_rows, info.vision.span_rows, info.vision.span_patches) == expected, kind
         assert info.vision.is_causal == (not kind.startswith("gemma")), kind

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from localllm.errors import LoadFailed
+from localllm.errors import InvalidParameter, LoadFailed
 from localllm.gguf import read_model_info
 from localllm.planning.projector_plan import Companion
 from localllm.registry.projector_choice import find_projector, useful_projector
@@ -54,6 +54,8 @@ def test_a_projector_that_was_named_is_used_or_is_an_error(tmp_path: Path) -> No
 
 def test_one_that_nobody_named_and_is_of_no_use_leaves_text_and_its_reason(tmp_path: Path) -> None:
     made = write_media_model("qwen2vl", tmp_path)
+    with pytest.raises(InvalidParameter, match="5000 is more than the 4,096 tokens of this model's largest picture"):
+        found(made.model, image_min_tokens=5000)
     assert found(made.model, projector="off").no_media.startswith("its projector is off")
     made.projector.write_bytes(made.projector.read_bytes()[:1000])
     companion = found(made.model)
