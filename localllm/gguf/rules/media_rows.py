@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-NO_ROWS = frozenset({"granite-switch"})
+NO_ROWS = frozenset({"graniteswitch"})
 """Their graph asserts that there are tokens."""
 ONLY_PLANES = frozenset({"glm4", "glm4moe"})
 """Their graph ends the process if the header has no sections of rotary embeddings: files made before these were
