@@ -90,17 +90,19 @@ def is_large(made: Sequence[CompleteAnswer]) -> bool:
     return sum(len(items) * (1 + len(items[-1].top)) for items in lists) > LARGE_LOGPROBS
 
 
+OF_PROMPTS = frozenset({"prompt_tokens", "cached_tokens", "image_tokens", "audio_tokens"})
+"""Counts of `Usage` that answers to one prompt share."""
+
+
 def usage(finishes: Sequence[Finish], num_candidates: int) -> Usage:
     """Each prompt counts once; every generated token counts."""
-    prompts = [finish.usage for finish in finishes[::num_candidates]]
+    answers = [finish.usage for finish in finishes]
+    prompts = answers[::num_candidates]
     return Usage(
-        prompt_tokens=sum(each.prompt_tokens for each in prompts),
-        completion_tokens=sum(finish.usage.completion_tokens for finish in finishes),
-        cached_tokens=sum(each.cached_tokens for each in prompts),
-        shifted_tokens=sum(finish.usage.shifted_tokens for finish in finishes),
-        reasoning_tokens=sum(finish.usage.reasoning_tokens for finish in finishes),
-        accepted_guesses=sum(finish.usage.accepted_guesses for finish in finishes),
-        rejected_guesses=sum(finish.usage.rejected_guesses for finish in finishes),
+        *(
+            sum(getattr(each, name) for each in (prompts if name in OF_PROMPTS else answers))
+            for name in Usage.__struct_fields__
+        )
     )
 
 
