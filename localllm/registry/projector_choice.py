@@ -21,23 +21,20 @@ from localllm.types.load_options import LoadOptions
 def find_projector(file: ModelFile, info: ModelInfo, options: LoadOptions) -> Companion:
     """The projector for `file`, whose header is `info`. One that nobody named is left out if it is of no use.
 
-    For one that the user named, or wants on a device, raises `LoadFailed` and its subclasses. Raises
-    `InvalidParameter` for an `image_min_tokens` that it cannot have.
+    For one that the user named, raises `LoadFailed` and its subclasses. Raises `InvalidParameter` for an
+    `image_min_tokens` that it cannot have.
     """
     if options.projector == "off":
         how = "--projector auto" if file.is_bare else f"localllm set {shell_word(file.id)} projector=auto"
         return Companion(
             no_media=f"its projector is off (projector=off); {how} uses it", is_unused=file.projector is not None
         )
-    is_asked = options.mmproj is not None or options.projector != "auto"
     if not info.causal:
         return NO_COMPANION
     path = file.projector if options.mmproj is None else Path(options.mmproj).expanduser()
     if path is None and file.is_bare:
         path = projector_beside(file.path)
     if path is None:
-        if is_asked:
-            raise LoadFailed(f"{file.id} has no projector (mmproj); {_remedy(file)}", param="projector")
         return Companion(no_media=f"it has no projector (mmproj); {_remedy(file)}")
     try:
         return Companion(_checked(path, info, options))
@@ -46,7 +43,7 @@ def find_projector(file: ModelFile, info: ModelInfo, options: LoadOptions) -> Co
     except LocalLLMError as error:
         if options.mmproj is not None and error.param is None:
             raise LoadFailed(f"mmproj: {error.message}", param="mmproj") from error
-        if is_asked:
+        if options.mmproj is not None:
             raise
         return Companion(no_media=f"its projector cannot be used: {error.message}", is_unused=True)
 
