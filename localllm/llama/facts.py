@@ -1,7 +1,6 @@
 """Everything that localllm knows of one llama.cpp build without asking it: the list to go through when upstream moves.
 
-`docs/llama-cpp.md` shows it. `tests/meta/test_llama_cpp.py` finds code that knows such a fact and is not listed, and
-checks that places and tests exist. Plain data: nothing is loaded.
+`docs/llama-cpp.md` shows it; `tests/meta/test_llama_cpp.py` finds what is not listed. Plain data: nothing is loaded.
 """
 
 from __future__ import annotations
@@ -150,6 +149,11 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         "text", "flash attention was given up", ("localllm.llama.log_text:NO_FLASH",), "src/llama-context.cpp",
         (_TEXTS,), "slower", ("flash_attn is not compatible with Grok - forcing off", "Flash Attention"),
+    ),
+    Fact(
+        "text", "sizes of a context laid out without weights",
+        ("localllm.llama.log_text:STORED", "localllm.llama.log_text:COMPUTED"), "src/llama-kv-cache.cpp",
+        ("test_dry_loads.py::test_without_formulas_a_dry_load_plans", _TEXTS), "wrong plan", ("size = %7.2f MiB (%6u",),
     ),
     Fact(
         "text", "whether keys were rotated before they were quantized", ("localllm.llama.log_text:ROTATION",),

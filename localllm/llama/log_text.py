@@ -23,6 +23,9 @@ NO_FLASH = (("Flash Attention", "disabled"), ("flash_attn", "forcing off"))
 """Both parts of a pair are in one line."""
 ROTATION = re.compile(r"n_rot_k = (\d+), n_embd_head_k_all = (-?\d+)|attn_rot_k = (\d), n_embd_head_k_all = (-?\d+)")
 """The size of the rotation, since 0.6; before, whether there is one."""
+STORED = re.compile(r": size = +([0-9.]+) MiB \( *\d+ cells")
+"""Of each part of a context's memory, also where none is allocated."""
+COMPUTED = re.compile(r"(\S+) +compute buffer size = +([0-9.]+) MiB")
 QUANTIZING = re.compile(r"\[ *\d+/ *\d+\] +(\S+) +- \[")
 CONVERTED = re.compile(r"size = .* -> .*\((\w+)\)")
 QUANTIZED_SIZE = re.compile(r"quant size += +([0-9.]+) MiB")
@@ -131,3 +134,10 @@ def why_not_quantized(errors: str) -> tuple[str, bool]:
     """The reason, and whether it is a row that no type divides."""
     reason = errors.partition(NOT_QUANTIZED)[2] or errors
     return reason, NO_OTHER_TYPE in reason
+
+
+def laid_out(lines: Sequence[str]) -> tuple[int, int]:
+    """Bytes of a context's memory, and of its buffers for computing; of one that is made again the last counts."""
+    kept = sum(float(found[1]) for line in lines if (found := STORED.search(line)))
+    computed = {found[1]: float(found[2]) for line in lines if (found := COMPUTED.search(line))}
+    return int(kept * 2**20), int(sum(computed.values()) * 2**20)

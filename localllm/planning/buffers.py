@@ -48,7 +48,7 @@ def compute_bytes(info: ModelInfo, step: Step, *, flash: bool, copied: int = 0, 
     peak = max(copied, experts) + feed_forward
     if not flash:
         peak = max(peak, copied + _plain_attention(info, step, width))
-    return max(peak, head_bytes(info, step))
+    return max(peak, head_bytes(info, step)) + info.more_bytes_per_row * step.rows
 
 
 def head_bytes(info: ModelInfo, step: Step) -> int:

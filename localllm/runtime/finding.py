@@ -245,6 +245,7 @@ def _check_encoding(path: Path) -> None:
 def _candidate(
     model: str | Path, data_dir: Path, allow_paths: bool, wanted: OptionsOf | None, described: OptionsOf | None
 ) -> tuple[Candidate, int | None]:
+    from localllm.planning.dry_loads import completed
     from localllm.registry.header_reading import read_info
     from localllm.registry.projector_choice import find_projector, useful_projector
     from localllm.registry.resolve import resolve
@@ -254,6 +255,7 @@ def _candidate(
         _check_encoding(file.path)
         options = None if wanted is None else wanted(file.id)
         info = read_info(file, None if options is None else options.chat_template)
+        info = completed(info, file.path, data_dir)
         tunings = Tunings(data_dir).of(file.path)
         found = Candidate(file.id, file.path, info, file.defaults, file.release, tunings)
         if options is not None and options.draft is not None and options.speculation != "off" and info.causal:

@@ -27,8 +27,8 @@ _DIFFERENCES = """
 | llama.cpp | what tests/llama shows that 0.5 does otherwise |
 |---|---|
 | 0.4, from the wheel | no guesses by MTP, EAGLE-3, DFlash and assistants; no `quantize` |
-| 0.6, from the wheel | no `quantize`; NextN heads are planned with some 4 MB, contexts for embedding with up to \
-15 % too much, an EAGLE-3 or DFlash draft with up to 7 % (1 MB of 17) too little |
+| 0.6, from the wheel | no `quantize`; each token of a step takes up to two vectors of the model's width more in \
+buffers, which is within 5 % of a plan at real widths |
 | 0.7, from the wheel | as 0.6, but with `quantize`; embedding computes the output head, since the process ends if it \
 is switched off |"""
 _HEAD = f"""# What localllm knows of llama.cpp
@@ -42,7 +42,9 @@ interface that the bindings declare.
 
 `localllm/data/builds` has one file for each, made from its headers: layouts of structs, signatures, numbers,
 tables of functions, architectures. A library says which version it is; it gets the structs of that version,
-must have the documented defaults in them, and must reproduce a recorded text before it is used. Facts below
+must have the documented defaults in them, and must reproduce a recorded text before it is used. Memory of an
+architecture that 0.5 does not know is planned by llama.cpp itself: a load without weights, in a process of its own,
+once per file. Facts below
 that are no part of these files were written down for {upstream.LLAMA_VERSION}, commit {upstream.COMMIT}, the
 source of {upstream.PACKAGE} {upstream.PACKAGE_VERSION} (`localllm/types/upstream.py`). The default wheel is
 {upstream.WHEEL_PACKAGE} {upstream.WHEEL_VERSION}.
@@ -58,6 +60,8 @@ For a newer wheel under the same bindings:
    changed makes a function count as missing, so nothing calls it wrongly; a table or struct that moved needs no work.
 2. Add `version`, `label`, `ggml`, `commit` and `made_from` to the new file, and the wheel with its hashes to
    `localllm/types/libraries/wheels.py` (`pip download --no-deps --platform ...`, then `sha256sum`).
+   `.ci/next` (or `python native/next_llama.py`) does steps 1 and 3 for each newer wheel of the index by itself, without
+   keeping anything, and prints the rows below whose test fails.
 3. Install it with `localllm runtime install NAME --home /tmp/next`, and run
    `LOCALLLM_TEST_RUNTIME=/tmp/next/runtimes/NAME pytest tests/llama`.
 4. Go through the rows of the second table whose test failed, then those without a failing test. Rules about memory,

@@ -58,6 +58,7 @@ class _Here(NamedTuple):
 def _local(settings: Settings, model: str) -> _Here:
     """Reads a model on this machine, and its projector. Raises `ModelNotFound`, and as a load does."""
     from localllm.gguf import read_header
+    from localllm.planning.dry_loads import completed
     from localllm.registry.foreign.header_facts import check_is_known, check_is_model
     from localllm.registry.header_reading import read_info
     from localllm.registry.projector_choice import find_projector
@@ -69,6 +70,7 @@ def _local(settings: Settings, model: str) -> _Here:
         header = read_header(file.path)
         check_is_model(header)
         check_is_known(header)
+        info = completed(info, file.path, settings.data_dir)
         companion = find_projector(file, info, settings.for_model(file.id).load_options())
         return _Here(info, file.id, file.ctx, Tunings(settings.data_dir).of(file.path), companion)
     finally:

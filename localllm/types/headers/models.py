@@ -88,6 +88,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Window size of windowed layers in tokens; 0: no such layers."""
     experts_used: int = 0
     """Experts used per token in a mixture of experts; 0: not a mixture."""
+    more_bytes_per_row: int = 0
+    """Of a buffer for computing, beyond what formulas say, for each token computed at once (`planning.dry_loads`)."""
     expert_feed_forward_length: int | None = None
     """For one expert, if the header gives it separately."""
     fills_in_middle: bool = False
