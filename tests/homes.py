@@ -10,10 +10,12 @@ from pathlib import Path
 
 def share_findings(home: Path, folder: Path) -> None:
     """Copy what is known about this machine, if anything, so that no worker finds it out again: the CPU backend that
-    works, and how attention is computed."""
+    works, and how attention is computed. The llama.cpp under test goes with it."""
     for name in ("selftest.json", "attention.json"):
         if (home / name).exists():
             shutil.copy(home / name, folder)
+    if (home / "runtimes").exists() and not (folder / "runtimes").exists():
+        (folder / "runtimes").symlink_to(home / "runtimes")
 
 
 def use_runtime(installed: Path, home: Path) -> None:

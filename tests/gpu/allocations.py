@@ -99,7 +99,8 @@ def _backend(loaded: library.Library, model: LlamaModel, options: LoadOptions, p
 def main() -> None:
     """A case a line, an outcome a line."""
     data_dir = Path(os.environ["LOCALLLM_HOME"])
-    loaded = library.load(selftest.choose(data_dir).choice, plugin_dir=Path(os.environ["LOCALLLM_PLUGIN_DIR"]))
+    plugin_dir = os.environ.get("LOCALLLM_PLUGIN_DIR")
+    loaded = library.load(selftest.choose(data_dir).choice, plugin_dir=Path(plugin_dir) if plugin_dir else None)
     for line in sys.stdin.buffer:
         outcome = allocate(loaded, msgspec.json.decode(line, type=Case))
         sys.stdout.buffer.write(msgspec.json.encode(outcome) + b"\n")

@@ -1,4 +1,4 @@
-"""What is planned for each device is what llama.cpp allocates there. Runs as `test_offload.py` does."""
+"""What is planned for each device is what llama.cpp allocates there. Runs as `device.py` says."""
 
 from __future__ import annotations
 
@@ -15,14 +15,11 @@ from localllm.gguf import read_model_info
 from localllm.registry.resolve import carried
 from localllm.types.load_options import LoadOptions
 from tests.gpu.allocations import MIB, Case, Outcome
+from tests.gpu.device import MARKS, PLUGIN_DIR, needs_vulkan
 from tests.llama.test_buffer_planning import SMALL, STEPS
 from tests.models.hollow import ENCODERS, SHAPES, Shape, write_hollow
 
-PLUGIN_DIR = os.environ.get("LOCALLLM_PLUGIN_DIR")
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not PLUGIN_DIR, reason="LOCALLLM_PLUGIN_DIR names no folder with a GPU backend plugin"),
-]
+pytestmark = MARKS
 
 
 def allocated(home: Path, cases: list[Case], **environment: str) -> list[Outcome]:
@@ -31,7 +28,7 @@ def allocated(home: Path, cases: list[Case], **environment: str) -> list[Outcome
         [sys.executable, "-m", "tests.gpu.allocations"],
         input=b"".join(msgspec.json.encode(case) + b"\n" for case in cases),
         stdout=subprocess.PIPE,
-        env=os.environ | {"LOCALLLM_HOME": str(home), "LOCALLLM_PLUGIN_DIR": PLUGIN_DIR or ""} | environment,
+        env=os.environ | {"LOCALLLM_HOME": str(home), "LOCALLLM_PLUGIN_DIR": str(PLUGIN_DIR or "")} | environment,
         cwd=Path(__file__).parents[2],
         check=True,
     )
@@ -88,6 +85,7 @@ def test_a_mixture_takes_on_each_device_what_is_planned_wherever_its_experts_are
     check(allocated(home, cases, GGML_VK_VISIBLE_DEVICES="0"), 0)
 
 
+@needs_vulkan
 @pytest.mark.parametrize("name", ENCODERS)
 def test_an_encoder_takes_on_each_device_what_is_planned(home: Path, tmp_path: Path, name: str) -> None:
     """Texts whose scores one buffer of the software device holds: beyond that it leaves them to the CPU."""
@@ -105,6 +103,7 @@ def test_an_encoder_takes_on_each_device_what_is_planned(home: Path, tmp_path: P
     check(allocated(home, cases, GGML_VK_VISIBLE_DEVICES="0,0"), MIB)
 
 
+@needs_vulkan
 def test_layers_are_on_two_devices_as_they_were_planned(home: Path) -> None:
     """One piece of hardware twice: Vulkan's list of devices may name it so."""
     options = LoadOptions(

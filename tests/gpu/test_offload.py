@@ -1,31 +1,26 @@
-"""Layers on a GPU backend that is loaded as a plugin: the same text as on the CPU, and no silent CPU.
-
-Runs where LOCALLLM_PLUGIN_DIR names a folder with a ggml backend plugin; with Mesa's software Vulkan device set
-GGML_VK_VISIBLE_DEVICES=0 too, because ggml leaves devices of type "CPU" out otherwise.
+"""Layers on a GPU backend that is loaded as a plugin: the same text as on the CPU, and no silent CPU. Runs as
+`device.py` says.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from localllm.errors import DeviceUnavailable
+from localllm.llama.probes import device_trials
 from localllm.runtime.runtime import Runtime
 from localllm.settings.config import load
 from localllm.types import GpuLayers, LoadedModel, SamplingParams
 from localllm.types.load_options import LoadOptions
 from tests.asked import complete
+from tests.gpu.device import BACKEND, MARKS, PLUGIN_DIR
 
-PLUGIN_DIR = os.environ.get("LOCALLLM_PLUGIN_DIR")
-
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not PLUGIN_DIR, reason="LOCALLLM_PLUGIN_DIR names no folder with a GPU backend plugin"),
-]
+pytestmark = MARKS
 
 
 Answer = tuple[str, LoadedModel]
@@ -34,7 +29,7 @@ Answer = tuple[str, LoadedModel]
 @pytest.fixture
 def answer(home: Path, tiny_model: Path) -> Callable[..., Answer]:
     """Loads the tiny model with these layers on these devices and continues a prompt greedily."""
-    settings = load({"plugin_dir": Path(PLUGIN_DIR or "")}, environ={"LOCALLLM_HOME": str(home)})
+    settings = load({"plugin_dir": PLUGIN_DIR}, environ={"LOCALLLM_HOME": str(home)})
 
     async def scenario(options: LoadOptions) -> Answer:
         runtime = Runtime(settings)
@@ -67,9 +62,16 @@ def test_no_one_and_all_layers_on_the_gpu_give_the_same_text(answer: Callable[..
         assert text == on_cpu
 
 
-def test_auto_uses_the_gpu_that_is_there(answer: Callable[..., Answer]) -> None:
+def test_auto_uses_a_gpu_exactly_if_it_was_seen_to_be_faster_than_the_cpu(
+    answer: Callable[..., Answer], home: Path
+) -> None:
+    """Which Mesa's software device is not. A wish for layers or devices is met in any case."""
     _, model = answer("auto")
-    assert model.layers_per_device.keys() != {"CPU"}
+    trials = msgspec.json.decode((home / device_trials.FILE_NAME).read_bytes())["outcomes"].values()
+    is_faster = any(not each["problem"] and each["prompt_times"] * each["answer_times"] > 1 for each in trials)
+    assert trials
+    assert (model.layers_per_device.keys() != {"CPU"}) is is_faster
+    assert answer("auto", (BACKEND,))[1].layers_per_device.keys() != {"CPU"}
 
 
 def test_a_device_is_chosen_by_name_and_an_unknown_one_refused(answer: Callable[..., Answer]) -> None:

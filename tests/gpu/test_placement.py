@@ -1,9 +1,8 @@
-"""Models beside each other on a GPU, and one that finds too little memory there. Runs as `test_offload.py` does."""
+"""Models beside each other on a GPU, and one that finds too little memory there. Runs as `device.py` says."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,10 @@ from localllm.settings.config import load
 from localllm.types import SamplingParams
 from localllm.types.load_options import LoadOptions
 from tests.asked import complete
+from tests.gpu.device import BACKEND, MARKS, PLUGIN_DIR, needs_vulkan
 from tests.models.maker import write_llama
 
-PLUGIN_DIR = os.environ.get("LOCALLLM_PLUGIN_DIR")
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not PLUGIN_DIR, reason="LOCALLLM_PLUGIN_DIR names no folder with a GPU backend plugin"),
-]
+pytestmark = MARKS
 GREEDY = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)
 SMALL_STEPS: dict[str, Any] = {"slots": 1, "ctx": 256, "ubatch": 32}
 
@@ -30,7 +26,7 @@ SMALL_STEPS: dict[str, Any] = {"slots": 1, "ctx": 256, "ubatch": 32}
 @pytest.fixture
 def run(home: Path) -> Callable[[Callable[[Runtime], Awaitable[None]]], None]:
     """Runs a scenario with a runtime of its own."""
-    settings = load({"plugin_dir": Path(PLUGIN_DIR or "")}, environ={"LOCALLLM_HOME": str(home)})
+    settings = load({"plugin_dir": PLUGIN_DIR}, environ={"LOCALLLM_HOME": str(home)})
 
     def run(scenario: Callable[[Runtime], Awaitable[None]]) -> None:
         async def whole() -> None:
@@ -59,6 +55,7 @@ def on_gpus(layers: dict[str, int]) -> int:
     return sum(count for device, count in layers.items() if device != "CPU")
 
 
+@needs_vulkan
 def test_out_of_memory_means_fewer_layers_once_and_the_model_says_so(
     run: Callable[[Callable[[Runtime], Awaitable[None]]], None], wide_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,7 +66,7 @@ def test_out_of_memory_means_fewer_layers_once_and_the_model_says_so(
         expected = await text_of(runtime, whole.id)
         await runtime.unload(whole.id)
         monkeypatch.setenv("GGML_VK_FORCE_MAX_BUFFER_SIZE", str(20 * 2**20))
-        loaded = await runtime.load(wide_model, LoadOptions(**SMALL_STEPS))
+        loaded = await runtime.load(wide_model, LoadOptions(devices=(BACKEND,), **SMALL_STEPS))
         assert on_gpus(loaded.layers_per_device) == 6
         assert "with 9 of 9 layers: 6 of 9 layers there instead" in loaded.placement_note
         assert await text_of(runtime, loaded.id) == expected
@@ -85,7 +82,7 @@ def test_two_models_share_a_gpu_and_both_loads_at_once_count_each_other(
     run: Callable[[Callable[[Runtime], Awaitable[None]]], None], tiny_model: Path, wide_model: Path
 ) -> None:
     async def scenario(runtime: Runtime) -> None:
-        options = LoadOptions(**SMALL_STEPS)
+        options = LoadOptions(devices=(BACKEND,), **SMALL_STEPS)
         one, two = await asyncio.gather(runtime.load(tiny_model, options), runtime.load(wide_model, options))
         assert on_gpus(one.layers_per_device) == 3
         assert on_gpus(two.layers_per_device) == 9

@@ -1,12 +1,11 @@
 """What is kept of conversations, embeddings and guesses, with every layer on a GPU: as on the CPU.
 
-Runs as `test_offload.py` does.
+Runs as `device.py` says.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,14 +19,11 @@ from localllm.settings.config import load
 from localllm.types import GenerationRequest, SamplingParams, Usage
 from localllm.types.embeddings import EmbeddingRequest
 from localllm.types.load_options import LoadOptions
+from tests.gpu.device import MARKS, PLUGIN_DIR
 from tests.homes import share_findings
 from tests.models import families
 
-PLUGIN_DIR = os.environ.get("LOCALLLM_PLUGIN_DIR")
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not PLUGIN_DIR, reason="LOCALLLM_PLUGIN_DIR names no folder with a GPU backend plugin"),
-]
+pytestmark = MARKS
 GREEDY = SamplingParams(temperature=0, max_tokens=12, ignore_eos=True)
 STORY = "Once upon a time there was a small house. A girl named Mia lived there, and she had a cat. " * 3
 OTHER = "The sea is deep and blue. Ships sail on it every day, and fish live in it. " * 3
@@ -45,7 +41,7 @@ def ask(home: Path) -> Callable[..., Seen]:
 
     async def scenario(path: Path, options: LoadOptions) -> Seen:
         seen = Seen([], [], [])
-        own = {"plugin_dir": Path(PLUGIN_DIR or ""), "kv_disk_mb": 200, "home": home}
+        own = {"plugin_dir": PLUGIN_DIR, "kv_disk_mb": 200, "home": home}
         runtime = Runtime(load(own, environ={}))
 
         async def continued(id: str, prompt: str, **fields: Any) -> str:
@@ -103,7 +99,7 @@ def test_checkpoints_of_a_sliding_window_come_back_to_a_gpu(ask: Callable[..., S
 def test_what_other_devices_computed_is_not_taken_from_the_disk(home: Path, tmp_path: Path) -> None:
     """They round differently: an answer from such a state is not one that this placement gives."""
     share_findings(home, tmp_path)
-    own = {"plugin_dir": Path(PLUGIN_DIR or ""), "kv_disk_mb": 200, "home": tmp_path}
+    own = {"plugin_dir": PLUGIN_DIR, "kv_disk_mb": 200, "home": tmp_path}
 
     async def cached(layers: Any) -> int:
         """Tokens of the story that are known, in a new process."""

@@ -54,7 +54,13 @@ KindOf = Callable[[str], GGMLQuantizationType]
 """The type of a matrix by its name."""
 
 
-def write_hollow(path: Path, shape: Shape, kind: GGMLQuantizationType | KindOf = GGMLQuantizationType.F16) -> Path:
+def write_hollow(
+    path: Path,
+    shape: Shape,
+    kind: GGMLQuantizationType | KindOf = GGMLQuantizationType.F16,
+    *,
+    chat_template: str = "",
+) -> Path:
     """A file with the tensors of such a model in that type, norms in F32; every number is 0."""
     kind_of = (lambda _: kind) if isinstance(kind, GGMLQuantizationType) else kind
     writer = GGUFWriter(path, shape.architecture)
@@ -70,6 +76,8 @@ def write_hollow(path: Path, shape: Shape, kind: GGMLQuantizationType | KindOf =
     (wordpiece if shape.architecture == "bert" else bpe)(shape.vocabulary).write(writer)
     if shape.architecture == "bert":
         writer.add_token_type_count(2)
+    if chat_template:
+        writer.add_chat_template(chat_template)
     for name, dims in _tensors(shape):
         stored = (
             GGMLQuantizationType.F32

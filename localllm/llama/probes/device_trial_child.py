@@ -1,7 +1,8 @@
 """`python -m localllm.llama.probes.device_trial_child`: a `DeviceRequest` in, `DeviceAnswer`s out, or a crash.
 
 First matrices on the device and on the CPU are timed: in the bundled model, starting operations would take longer than
-computing them. Then, on a device that is faster, the bundled model's tokens, which the parent compares.
+computing them. Then, on a device that is faster, the bundled model's tokens, which the parent compares. Figures:
+benchmarks/log/devices.md#devices-against-the-cpu.
 """
 
 from __future__ import annotations
