@@ -144,7 +144,7 @@ def is_downloadable(name: str) -> bool:
         from localllm.registry import catalog
 
         return catalog.load().find(wanted.name, wanted.tag) is not None
-    return not isinstance(wanted, PathName)
+    return not isinstance(wanted, PathName | Demo)
 
 
 def unknown(name: str, here: Collection[str]) -> ModelNotFound:
