@@ -25,7 +25,8 @@ log = logging.getLogger("localllm")
 
 FILE_NAME = "dry-loads.json"
 MAX_REMEMBERED = 64
-TIMEOUT_S = 60.0
+TIMEOUT_S = 180.0
+"""The self-test of each library on this machine may come first."""
 LONGEST, UBATCH = 8192, 512
 F16, F32 = 2, 4
 
