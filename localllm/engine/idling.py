@@ -14,7 +14,7 @@ from localllm.engine.inbox import Inbox, Item
 from localllm.engine.progress import Progress
 
 BLOCKED_POLL_S = 0.05
-"""Poll interval for deadlines while every request waits for the disk or for a mask."""
+"""Poll interval for deadlines while every request waits for the disk, for a mask or for media rows."""
 STORE_AFTER_S = 2.0
 """Idle time after which a conversation is written to the disk."""
 

@@ -68,7 +68,7 @@ class DraftStreams:
 
     def earliest(self, sequence: Sequence) -> int:
         """Index of the first token of the sequence that a stream may begin with: a draft sees no media rows, and so
-        nothing before the last of them."""
+        nothing before the last of them (benchmarks/log/kv.md#media-rows-among-tokens)."""
         return sequence.progress.spans.end
 
     def follow(self, sequence: Sequence, room: int) -> DraftStream:
