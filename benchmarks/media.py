@@ -74,7 +74,7 @@ def serving(which: str, model: Path, projector: Path, home: Path) -> contextlib.
             str(SLOTS),
             str(CTX),
         ]
-        return started(command, str.strip)
+        return started(command, lambda line: Server(line.strip(), ""))
     options = f"--home {home} --mmproj {projector} --slots {SLOTS} --ctx {CTX} --port 0 --kv-disk-mb 2000 --ready json"
     command = [sys.executable, "-P", "-m", "localllm", "serve", str(model), *options.split()]
     return started(command, lambda line: Server(json.loads(line)["url"], json.loads(line)["token"]))
