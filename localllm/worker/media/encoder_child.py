@@ -12,6 +12,7 @@ import os
 import queue
 import threading
 import time
+import traceback
 from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -53,6 +54,8 @@ class Encoder:
         self._writer = FrameWriter(sink)
         self._lock = threading.Lock()
         self._work: queue.SimpleQueue[Encode] = queue.SimpleQueue()
+        self._sounds: queue.SimpleQueue[Describe] = queue.SimpleQueue()
+        """Their spectrum is computed first, which takes a second for some minutes."""
         self._prepared: OrderedDict[str, Chunks] = OrderedDict()
 
     def run(self, source: BinaryIO) -> None:
@@ -69,9 +72,12 @@ class Encoder:
             return
         self._send(Opened(0, self._projector.sample_rate))
         start_thread(self._encode_all, "encode")
+        start_thread(self._describe_sounds, "describe-sounds")
         while (message := reader.read()) is not None:
-            if isinstance(message, Describe):
+            if isinstance(message, Describe) and message.source.width:
                 self._describe(message)
+            elif isinstance(message, Describe):
+                self._sounds.put(message)
             elif isinstance(message, Encode):
                 self._work.put(message)
 
@@ -91,6 +97,10 @@ class Encoder:
         else:
             chunks.close()
         self._send(Described(message.id, layout))
+
+    def _describe_sounds(self) -> None:
+        while True:
+            self._describe(self._sounds.get())
 
     def _encode_all(self) -> None:
         while True:
@@ -169,10 +179,19 @@ def _chunk(made: TextChunk | RowsChunk) -> Chunk:
     return Chunk((), made.num_rows, made.num_positions, planes, made.is_causal)
 
 
+def _die_loudly(problem: threading.ExceptHookArgs) -> None:
+    """A thread that ends unexpectedly would leave questions without an answer."""
+    try:
+        traceback.print_exception(problem.exc_value)
+    finally:
+        os._exit(1)
+
+
 def main() -> None:
     source, sink = processes.claim_standard_streams()
     # A failed assertion in ggml would start gdb on us: a minute of silence, then a backtrace in place of the reason.
     os.environ["GGML_NO_BACKTRACE"] = "1"
+    threading.excepthook = _die_loudly
     processes.die_quietly()
     processes.lower_priority(NICENESS)
     try:

@@ -13,11 +13,11 @@ from typing import BinaryIO, TypeVar, cast
 
 import msgspec
 
-from localllm.errors import InternalError, from_info
+from localllm.errors import InternalError, InvalidParameter, from_info
 from localllm.system import processes
 from localllm.system.programs import own_command
 from localllm.system.threads import start_thread
-from localllm.worker.framing import FrameReader, FrameWriter, FramingError
+from localllm.worker.framing import FrameReader, FrameWriter, FramingError, NotEncodable
 from localllm.worker.media.encoder_messages import Describe, Encode, Open, Opened, Refused, Up
 
 START_S = 300.0
@@ -99,6 +99,8 @@ class EncoderProcess:
             with self._writing:
                 self._questions[id] = question
                 self._writer.write(message)
+        except NotEncodable as error:
+            raise InvalidParameter(f"it is too large: {error.reason}") from None
         except (OSError, ValueError):  # it has ended, perhaps just now
             was_asked = False
         if self._has_ended:

@@ -39,7 +39,8 @@ MOST_TRIES = 4
 """Of one question, while the process had ended before it."""
 CHUNK_S = 1.0
 """A medium with one chunk more yields to one that arrives up to this much later."""
-DESCRIBE_DEADLINE_S, ENCODE_DEADLINE_S = 60.0, 900.0
+DESCRIBE_DEADLINE_S, ENCODE_DEADLINE_S = 600.0, 900.0
+"""Wall clock: far more than an hour of sound or the largest tile takes on a busy machine."""
 REFUSED_FOR_S = 600.0
 """How long a medium that ended the process is refused."""
 
