@@ -24,7 +24,7 @@ from typing import NamedTuple
 from benchmarks.load import text
 from localllm.runtime.runtime import Runtime
 from localllm.settings.config import load
-from localllm.types import Finish, GpuLayers, SamplingParams
+from localllm.types import Finish, GenerationRequest, GpuLayers, SamplingParams
 from localllm.types.load_options import LoadOptions
 
 PROMPT_WORDS = 400
@@ -64,7 +64,8 @@ async def measure(runtime: Runtime, model: Path, layers: GpuLayers, tokens: int)
     params = SamplingParams(temperature=0, max_tokens=tokens, ignore_eos=True)
     words, finish = "", None
     try:
-        async for delta in await runtime.complete(loaded.id, text(PROMPT_WORDS, 1), params):
+        (answer,) = await runtime.submit(loaded.id, [GenerationRequest(prompt=text(PROMPT_WORDS, 1), params=params)])
+        async for delta in answer:
             words += delta.text
             finish = delta.finish or finish
     finally:

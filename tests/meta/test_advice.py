@@ -31,6 +31,7 @@ OTHERS_OPTIONS = {
     "launch": "of the agents",
     "cli/launching/process.py": "of the agents",
     "system/programs.py": "of a frozen program's children",
+    "llama/runtimes/in_packages.py": "of pip",
     "llama/runtimes/installed.py": "of pip and cmake",
     "llama/runtimes/building.py": "of pip and cmake",
     "llama/runtimes/wheel_files.py": "of pip",
