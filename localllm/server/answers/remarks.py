@@ -15,7 +15,9 @@ from localllm.types import Finish, Timings
 class TimingsObject(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds of one answer: waiting for a slot, prompt, tokens; and from arrival to first token.
 
-    The other fields are llama-server's, included if `timings_per_token` is set: see `SpeedObject`.
+    For a prompt with pictures or sounds: `encode_ms`, which they took, and how many of them, or of their tiles, were
+    known already (`encode_cached`). The other fields are llama-server's, included if `timings_per_token` is set: see
+    `SpeedObject`.
     """
 
     queue_s: float | msgspec.UnsetType = msgspec.UNSET
@@ -33,6 +35,8 @@ class TimingsObject(msgspec.Struct, frozen=True, kw_only=True):
     predicted_per_second: float | msgspec.UnsetType = msgspec.UNSET
     draft_n: int | msgspec.UnsetType = msgspec.UNSET
     draft_n_accepted: int | msgspec.UnsetType = msgspec.UNSET
+    encode_ms: float | msgspec.UnsetType = msgspec.UNSET
+    encode_cached: int | msgspec.UnsetType = msgspec.UNSET
 
 
 Limit = Literal["context", "timeout", "closed"]
@@ -84,6 +88,9 @@ def final_timings(finish: Finish, *, seconds: bool, speed: bool) -> TimingsObjec
     if not seconds and not speed:
         return msgspec.UNSET
     whole = timings_object(finish.timings) if seconds else TimingsObject()
+    if finish.usage.image_tokens or finish.usage.audio_tokens:
+        encode_ms, known = round(1000 * finish.timings.encode_s, 3), finish.timings.cached_encodes
+        whole = msgspec.structs.replace(whole, encode_ms=encode_ms, encode_cached=known)
     return msgspec.structs.replace(whole, **msgspec.structs.asdict(speed_of(finish))) if speed else whole
 
 

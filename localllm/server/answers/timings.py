@@ -39,10 +39,6 @@ class SpeedObject(msgspec.Struct, frozen=True):
     draft_n: int | UnsetType = UNSET
     """Guessed tokens that were computed, of all sources, if there were any; those accepted. Of whole answers only."""
     draft_n_accepted: int | UnsetType = UNSET
-    encode_ms: float | UnsetType = UNSET
-    """Time to encode pictures and sounds, if the prompt has any."""
-    encode_cached: int | UnsetType = UNSET
-    """How many of them, or of their tiles, were known already."""
 
 
 def detail_of(stream: bool | None, return_progress: bool | None, timings_per_token: bool | None) -> Detail | None:
@@ -61,9 +57,6 @@ def speed_of(finish: Finish) -> SpeedObject:
     num_computed = usage.prompt_tokens - usage.cached_tokens
     speed = _speed(usage.cached_tokens, num_computed, timings.prefill_s, usage.completion_tokens, timings.decode_s)
     num_guesses = usage.accepted_guesses + usage.rejected_guesses
-    if usage.image_tokens or usage.audio_tokens:
-        encode_ms = round(1000 * timings.encode_s, 3)
-        speed = msgspec.structs.replace(speed, encode_ms=encode_ms, encode_cached=timings.cached_encodes)
     if not num_guesses:
         return speed
     return msgspec.structs.replace(speed, draft_n=num_guesses, draft_n_accepted=usage.accepted_guesses)

@@ -1,0 +1,186 @@
+"""Pictures and sounds through a real server and the Python library: what models see and hear, in every form, on every
+kind of memory."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from localllm import LLM
+from localllm.client.sidecar import Sidecar
+from tests.later import ollama, openai
+from tests.models import families
+from tests.models.media import COLORS, TEMPLATE, MediaModel, MediaModelKind
+from tests.pictures import data_url, png, wav
+
+MakeModel = Callable[[MediaModelKind], MediaModel]
+
+
+def picture(color: str, size: int = 32) -> bytes:
+    bits = COLORS.index(color)
+    return png(np.full((size, size, 3), [255 * (bits >> bit & 1) for bit in range(3)], np.uint8))
+
+
+def noise(is_high: bool) -> bytes:
+    """White noise, or its running mean."""
+    samples = np.random.default_rng(1).standard_normal(32_000)
+    return wav(8000 * (np.diff(samples, prepend=0) if is_high else np.convolve(samples, np.ones(16) / 16, "same")))
+
+
+def image_part(color: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": data_url(picture(color))}}
+
+
+@pytest.fixture(scope="module")
+def seeing(home: Path, media_model: MakeModel) -> Iterator[Sidecar]:
+    made = media_model("omni")
+    with Sidecar.start([str(made.model), "--mmproj", str(made.projector), "--slots=2", "--ctx=2048"]) as sidecar:
+        yield sidecar
+
+
+@pytest.fixture(scope="module")
+def http(seeing: Sidecar) -> Iterator[httpx.Client]:
+    headers = {"authorization": f"Bearer {seeing.token}"}
+    with httpx.Client(base_url=seeing.url, headers=headers, trust_env=False, timeout=60) as client:
+        yield client
+
+
+def chat(http: httpx.Client, *messages: Any, **fields: Any) -> dict[str, Any]:
+    turns = [each if isinstance(each, dict) else {"role": "user", "content": each} for each in messages]
+    response = http.post("/v1/chat/completions", json={"messages": turns, "temperature": 0, "timings": True, **fields})
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+def text_of(answer: dict[str, Any]) -> str:
+    text: str = answer["choices"][0]["message"]["content"]
+    return text
+
+
+def test_the_official_clients_get_one_answer_and_the_picture_is_encoded_once(
+    seeing: Sidecar, http: httpx.Client
+) -> None:
+    first = chat(http, [image_part("green"), {"type": "text", "text": "What?"}])
+    assert text_of(first) == "green"
+    assert first["usage"]["prompt_tokens_details"]["image_tokens"] == 16
+    assert first["timings"]["encode_ms"] > 0
+    (model,) = (each["id"] for each in http.get("/v1/models").json()["data"] if each["id"].endswith("omni"))
+    client = openai.OpenAI(base_url=f"{seeing.url}/v1", api_key=seeing.token)
+    parts: list[Any] = [{"type": "text", "text": "Another question?"}, image_part("green")]
+    made = client.chat.completions.create(model=model, messages=[{"role": "user", "content": parts}], temperature=0)
+    assert made.choices[0].message.content == "green"
+    with ollama.Client(seeing.url, headers={"authorization": f"Bearer {seeing.token}"}, trust_env=False) as ollamas:
+        turn = {"role": "user", "content": "And here?", "images": [picture("green")]}
+        assert ollamas.chat(model, [turn], options={"temperature": 0}).message.content == "green"
+        bare = base64.b64encode(picture("green")).decode()
+        assert ollamas.generate(model, "Here?", images=[bare], options={"temperature": 0}).response == "green"
+    last = chat(http, "Hello", {"role": "assistant", "content": "Hello"}, [image_part("green")])
+    assert (text_of(last), last["timings"]["encode_ms"], last["timings"]["encode_cached"]) == ("green", 0, 1)
+
+
+def test_pictures_and_sounds_are_told_apart_by_content_and_order(http: httpx.Client) -> None:
+    assert text_of(chat(http, [image_part("red"), image_part("blue")])) == "blue"
+    assert text_of(chat(http, [image_part("blue"), image_part("red")])) == "red"
+    for is_high, heard in ((True, "high"), (False, "low")):
+        data = base64.b64encode(noise(is_high)).decode()
+        answer = chat(http, [{"type": "input_audio", "input_audio": {"data": data, "format": "wav"}}])
+        assert text_of(answer) == heard
+        assert answer["usage"]["prompt_tokens_details"]["audio_tokens"] == 15
+    assert text_of(chat(http, "Nothing <|image_pad|> here")) == "nothing"
+
+
+def test_the_next_turn_finds_the_picture_in_the_cache_and_answers_share_it(http: httpx.Client) -> None:
+    question = {"role": "user", "content": [image_part("yellow"), {"type": "text", "text": "What color?"}]}
+    two = chat(http, question, n=2)
+    assert [each["message"]["content"] for each in two["choices"]] == ["yellow", "yellow"]
+    counted = http.post("/v1/chat/completions/input_tokens", json={"messages": [question]}).json()["input_tokens"]
+    assert 2 * counted in (two["usage"]["prompt_tokens"], 2 * two["usage"]["prompt_tokens"])
+    again = chat(http, question, {"role": "assistant", "content": "yellow"}, "Sure?")
+    assert text_of(again) == "yellow"
+    assert again["usage"]["prompt_tokens_details"]["cached_tokens"] >= counted - 1
+
+
+def test_a_picture_in_a_tools_result_is_seen(http: httpx.Client) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    turns = [
+        {"role": "user", "content": "Look at it."},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": [image_part("cyan")]},
+    ]
+    assert text_of(chat(http, *turns)) == "cyan"
+
+
+def _bomb(width: int, height: int) -> bytes:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
+    rows = zlib.compress(b"\0" * ((width // 8 + 1) * min(height, 200)), 9)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+HOSTILE = {
+    "garbage": b"\x89PNG\r\n\x1a\n" + b"\0" * 100,
+    "text": b"<svg xmlns='http://www.w3.org/2000/svg'/>",
+    "truncated": picture("red", 64)[:60],
+    "bomb": _bomb(30_000, 30_000),
+    "wav of 1 Hz": wav(np.zeros(4000), 1),
+    "half a wav": wav(np.zeros(4000))[:30],
+}
+
+
+def test_hostile_files_are_refused_in_both_dialects_and_harm_no_stream(http: httpx.Client) -> None:
+    long = {"messages": [{"role": "user", "content": "a"}], "temperature": 0, "ignore_eos": True, "max_tokens": 300}
+    alone = text_of(http.post("/v1/chat/completions", json=long).json())
+    beside: list[str] = []
+    runner = threading.Thread(
+        target=lambda: beside.append(text_of(http.post("/v1/chat/completions", json=long).json()))
+    )
+    runner.start()
+    (model,) = (each["id"] for each in http.get("/v1/models").json()["data"] if each["id"].endswith("omni"))
+    for name, data in HOSTILE.items():
+        part = {"type": "image_url", "image_url": {"url": data_url(data)}}
+        messages: list[Any] = [{"role": "user", "content": [part]}]
+        response = http.post("/v1/chat/completions", json={"messages": messages})
+        assert response.status_code == 400, (name, response.text)
+        assert response.json()["error"]["param"] == "messages[0].content[0]", name
+        turn = {"role": "user", "content": "", "images": [base64.b64encode(data).decode()]}
+        assert http.post("/api/chat", json={"model": model, "messages": [turn]}).status_code == 400, name
+    runner.join()
+    assert beside == [alone]
+    assert text_of(chat(http, [image_part("red")])) == "red"
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        families.write_hybrid,
+        pytest.param(families.write_sliding_window, marks=pytest.mark.exhaustive),
+        pytest.param(families.write_recurrent, marks=pytest.mark.exhaustive),
+    ],
+)
+def test_every_memory_continues_behind_a_picture(
+    home: Path, tmp_path: Path, media_model: MakeModel, write: Callable[..., Path]
+) -> None:
+    model = write(tmp_path / "m.gguf", chat_template=TEMPLATE)
+    with LLM(model, mmproj=media_model("mlp").projector, ctx=512, slots=1) as llm:
+        question: Any = [{"role": "user", "content": [picture("red"), "What is this, and what is behind it?"]}]
+        first = llm.chat(question, temperature=0, max_tokens=5)
+        assert first.finish.usage.image_tokens == 16
+        more: Any = [*question, first.message, {"role": "user", "content": "And?"}]
+        second = llm.chat(more, temperature=0, max_tokens=5)
+        assert second.finish.usage.cached_tokens >= 16
+        assert second.finish.timings.encode_s == 0
+        with LLM(model, mmproj=media_model("mlp").projector, ctx=512, slots=1) as fresh:
+            assert fresh.chat(more, temperature=0, max_tokens=5).text == second.text
+            assert fresh.count_tokens(question) == first.finish.usage.prompt_tokens
