@@ -30,7 +30,7 @@ FILES = (
 """Of tests/llama: each kind of fact has a test in one of them."""
 PYTHON = "3.12"
 """Any Python's wheel will do: only its libraries are used."""
-PIP_S, INSTALL_S, TESTS_S = 200, 120, 600
+PIP_S, INSTALL_S, TESTS_S = 120, 90, 400
 _FAILED = re.compile(r"(?:FAILED|ERROR) tests/llama/(\w+\.py)::(\w+)(\S*)")
 
 
