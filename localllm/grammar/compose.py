@@ -31,8 +31,6 @@ from localllm.types.structures import Preface, Structure, StructureKind
 
 NO_TOKENS = Literals()
 
-MAX_CHOICES = 10_000
-
 _JSON_IN_LARK = re.compile(r"%json\s*(?=\{)")
 
 
@@ -123,8 +121,6 @@ def _of_choice(structure: Structure, _notes: Notes) -> list[Grammar]:
     texts, param = json_of(structure), structure.param
     if not isinstance(texts, list) or not texts:
         raise InvalidParameter(f"{param} takes a list of at least one text", param=param)
-    if len(texts) > MAX_CHOICES:
-        raise InvalidParameter(f"{param} takes at most {MAX_CHOICES} texts, not {len(texts)}", param=param)
     for index, text in enumerate(texts):
         if not isinstance(text, str) or not text:
             raise InvalidParameter(f"{param}[{index}] must be a nonempty text", param=f"{param}[{index}]")

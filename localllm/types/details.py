@@ -7,12 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
-from localllm.errors import InvalidParameter
 from localllm.types.ranges import check_range
 from localllm.types.sampling import ResolvedSampling
-
-MAX_EXTRAS = 1000
-"""Maximum number of other files in a fill-in-the-middle request."""
 
 
 class Detail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -107,9 +103,3 @@ class Infill(msgspec.Struct, frozen=True, kw_only=True):
     prompt: str = ""
     extras: tuple[Extra, ...] = ()
     """The last ones matter most: if not all fit, the first ones are dropped."""
-
-    def __post_init__(self) -> None:
-        if len(self.extras) > MAX_EXTRAS:
-            raise InvalidParameter(
-                f"input_extra takes at most {MAX_EXTRAS} files, got {len(self.extras)}", param="input_extra"
-            )

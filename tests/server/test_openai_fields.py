@@ -122,7 +122,7 @@ def test_a_field_of_any_name_is_told_in_a_header_that_may_be_sent(
         ({"dynatemp_exponent": 0}, "dynatemp_exponent"),
         ({"dry_base": 0.5}, "dry_base"),
         ({"dry_sequence_breakers": [""]}, "dry_sequence_breakers"),
-        ({"dry_sequence_breakers": ["x"] * 17}, "dry_sequence_breakers"),
+        ({"dry_sequence_breakers": ["x"] * 129}, "dry_sequence_breakers"),
         ({"priority": 1001}, "priority"),
         ({"timeout": 0}, "timeout"),
         ({"stream_options": {"include_usage": "yes"}}, "stream_options.include_usage"),

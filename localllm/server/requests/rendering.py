@@ -15,7 +15,6 @@ from localllm.errors import InvalidParameter
 from localllm.server.requests.values import exclusive, json_as
 from localllm.types import Message, Rendering
 
-MAX_VARIABLES_BYTES = 64 * 1024
 MAX_EFFORT_CHARS = 32
 RESERVED = {
     "messages": "the field messages",
@@ -94,10 +93,6 @@ def _check_end(fields: RenderingFields, messages: tuple[Message, ...]) -> None:
 
 def _variables(fields: RenderingFields) -> dict[str, Any]:
     text = json_as(fields.chat_template_kwargs, "chat_template_kwargs", "{", "an object")
-    if len(text.encode()) > MAX_VARIABLES_BYTES:
-        raise InvalidParameter(
-            f"chat_template_kwargs takes at most {MAX_VARIABLES_BYTES} bytes; send less", param="chat_template_kwargs"
-        )
     try:
         given: dict[str, Any] = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:

@@ -35,7 +35,6 @@ from localllm.types.upstream import DEFAULT_SEED
 
 ANY_SLOT = -1
 MAX_LIMIT = 2**31 - 1
-MAX_RESPONSE_FIELDS = 100
 _LEAST = {"temperature": 0.0, "top_k": 0, "top_p": 0.0, "min_p": 0.0, "xtc_probability": 0.0, "top_n_sigma": 0.0}
 _LEAST |= {"xtc_threshold": 0.0, "mirostat": 0, "typical_p": 0.0}
 _MOST = {"top_p": 1.0, "min_p": 1.0, "xtc_probability": 1.0, "xtc_threshold": 1.0, "mirostat": 2, "typical_p": 1.0}
@@ -174,13 +173,6 @@ class AnswerFields(SamplingFields, frozen=True, kw_only=True):
         if has_schema:
             return schema_structure(self.json_schema, "json_schema")
         return Structure(kind="gbnf", source=self.grammar, param="grammar") if self.grammar else None
-
-    def check_response_fields(self) -> None:
-        """Raises `InvalidParameter`."""
-        if self.response_fields and len(self.response_fields) > MAX_RESPONSE_FIELDS:
-            raise InvalidParameter(
-                f"response_fields takes at most {MAX_RESPONSE_FIELDS} names", param="response_fields"
-            )
 
 
 class CompletionRequest(AnswerFields, frozen=True, kw_only=True):
