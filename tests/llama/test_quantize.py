@@ -49,7 +49,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def loaded_library(loaded_library: Library) -> Library:
-    if QUANTIZE in lacking(loaded_library.api):
+    if QUANTIZE in lacking(loaded_library):
         pytest.skip("this llama.cpp cannot quantize")
     return loaded_library
 

@@ -309,20 +309,6 @@ def test_biases_may_be_of_tokens_and_of_texts(asked: Served) -> None:
     assert asked.runtime.requests[-1].params.logit_bias == {7: 1.5, 97: -100}
 
 
-def test_too_many_biases_are_refused_before_any_is_tokenized(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts: list[str] = []
-
-    async def noted(_: str, text: str, **__: bool) -> list[int]:
-        texts.append(text)
-        return [1]
-
-    monkeypatch.setattr(served.runtime, "tokenize", noted)
-    body = {"model": "tiny", "prompt": "x", "logit_bias": [[f"word {number}", 1] for number in range(1025)]}
-    response = served.http.post("/completion", json=body)
-    assert (response.status_code, response.json()["error"]["param"]) == (400, "logit_bias")
-    assert not texts
-
-
 def test_a_reply_may_be_cut_down_to_the_fields_that_were_asked_for(asked: Served) -> None:
     wanted = ["content", "generation_settings/n_predict", "timings/cache_n", "no/such", "content/x"]
     assert post(asked, response_fields=wanted) == {

@@ -109,7 +109,7 @@ def test_tokens_below_200_000_characters_cost_the_page_little_more_than_below_no
     frame_ms()  # which also compiles the scripts
     short = frame_ms()
     part = "Some **words** and `code`.\n\n- a\n- b\n\n```py\nx = 1\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n"
-    answer(part * (400_000 // len(part) + 1))
+    answer(part * (480_000 // len(part) + 1))
     assert len(str(page.locator(".message.assistant").last.text_content())) > 200_000
     near = frame_ms()
     answer("A paragraph.\n\n" * 300)

@@ -131,12 +131,12 @@ def test_what_a_worker_cannot_read_or_say_fails_alone(tiny_model: Path, home: Pa
         RerankRequest(query=5, documents=("x",)),  # type: ignore[arg-type]
     ]
     half = """
-        from localllm.worker.prompts.preparer import Preparer
-        call = Preparer._call
-        def half_a_pair(self, method, args):
+        from localllm.worker.prompts import preparer
+        answer = preparer.answer_call
+        def half_a_pair(method, args, *more):
             yield
-            return "\\ud800" if args[0] == "half" else (yield from call(self, method, args))
-        Preparer._call = half_a_pair
+            return "\\ud800" if args[0] == "half" else (yield from answer(method, args, *more))
+        preparer.answer_call = half_a_pair
     """
 
     async def scenario() -> None:

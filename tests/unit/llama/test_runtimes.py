@@ -309,7 +309,7 @@ def test_a_wheel_is_asked_for_by_version_and_hash_and_only_its_llama_cpp_is_kept
     assert (tmp_path / "wanted").read_text() == f"cyllama-vulkan==0.7.0 --hash=sha256:{digest}\n"
     files = installed.find(made.library)
     kept = {path.name for path in files.library_dir.iterdir()}
-    assert kept == {*(Path(name).name for name in inside[3:]), runtimes.MANIFEST}
+    assert kept == {*(Path(name).name for name in inside[2:]), runtimes.MANIFEST}
     assert [libraries.stem_of(path) for path in files.core] == ["llama", "ggml", "ggml-base", "ggml-cpu"]
     assert (list(files.variants), files.has_all_variants) == (["cpu"], False)
     assert backends.brings(made, ("vulkan",))
