@@ -177,7 +177,7 @@ class Stepper:
             for each in drawn:  # all attend to all cells: the culprit is found by computing them one by one
                 self._answers.take_none(each)
             drawn = []
-        for each in drawn:
+        for each in self._settled(drawn, output):
             sequence, tokens = each.sequence, each.tokens
             if each.failure is not None:
                 self._answers.fail_constraint(sequence, each.failure, output)
@@ -186,14 +186,38 @@ class Stepper:
                 self._kept.append((sequence, each.late_row.copy()))
                 continue
             failed = tokens.pop().token if tokens[-1].token < 0 else None
-            if tokens:
-                self._answers.take_tokens(each)
+            if tokens and not self._answers.take_tokens(each):
+                continue
             if failed == NOTHING_ALLOWED and sequence.slot is not None and self._may_end(sequence, len(tokens)):
                 self._answers.take_end(each)
             elif failed is not None and sequence.slot is not None:
                 self._answers.fail(sequence, NO_TOKEN_REASONS[failed], output)
         if is_spoiled:
             self._suspects.extend((one, one.progress.num_tokens) for one in scrub(self._kv, self._scheduler))
+
+    def _settled(self, drawn: list[Drawn], output: StepOutput) -> list[Drawn]:
+        """Those of which it is known whether their document can still be closed; the others sit out, and draw the same
+        from the same row once it is."""
+        searches = {
+            index: search
+            for index, each in enumerate(drawn)
+            if each.tokens and each.row is not None
+            and (search := self._answers.search(each.sequence, each.tokens[0].token)) is not None
+        }  # fmt: skip
+        if not searches:
+            return drawn
+        late = dict(zip(searches, self._masking.are_late([*searches.values()]), strict=True))
+        found = []
+        for index, each in enumerate(drawn):
+            failure = searches[index].failure if index in searches else None
+            if failure is not None:
+                self._answers.fail_constraint(each.sequence, failure, output)
+            elif late.get(index) and each.row is not None:
+                self._answers.take_none(each)
+                self._kept.append((each.sequence, each.row.copy()))
+            else:
+                found.append(each)
+        return found
 
     def _may_end(self, sequence: Sequence, row: int) -> bool:
         """Whether its structure is complete where the request forbids everything else: then the answer ends."""

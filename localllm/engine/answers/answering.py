@@ -13,7 +13,7 @@ from itertools import repeat
 from localllm.engine.backend import ModelVocabulary
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.constraint.constraint import ConstraintFailed
-from localllm.engine.constraint.follower import Follower
+from localllm.engine.constraint.follower import Follower, Search
 from localllm.engine.inbox import StepOutput
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import ReportOptions
@@ -72,8 +72,8 @@ class Answers:
         """Taken since the last `report`."""
         self.guesses: dict[SourceName, SourceGuesses] = {}
 
-    def take_tokens(self, drawn: Drawn) -> None:
-        """Take tokens one by one, up to one that ends the answer.
+    def take_tokens(self, drawn: Drawn) -> bool:
+        """Take tokens one by one, up to one that ends the answer or needs a search first; whether all were taken.
 
         What was computed after the last token taken is cut from the cache.
         """
@@ -87,7 +87,7 @@ class Answers:
         self._take_token(taken, tokens[0], is_guess=bool(guessed) and guessed[0] == tokens[0].token)
         num_kept = 0
         for sampled in tokens[1:]:
-            if taken.has_ended or taken.is_closing:
+            if taken.has_ended or taken.is_closing or not self._is_settled(sequence, sampled.token):
                 break
             self._scheduler.advance(sequence)
             num_kept += 1
@@ -102,6 +102,21 @@ class Answers:
             for token in follower.last_tokens:  # no token is sampled after them, so they are not computed
                 if not taken.has_ended:
                     self._take_token(taken, SampledToken(token, mirostat_mu=drawing.parameters.mirostat_mu))
+        return num_kept == len(tokens) - 1
+
+    def search(self, sequence: Sequence, token: int) -> Search | None:
+        """What has to be computed before this token is taken."""
+        if self._is_settled(sequence, token):
+            return None
+        assert sequence.drawing.follower is not None
+        return sequence.drawing.follower.new_search(token, self._num_left(sequence))
+
+    def _is_settled(self, sequence: Sequence, token: int) -> bool:
+        follower = sequence.drawing.follower
+        return follower is None or token < 0 or follower.is_settled(token, self._num_left(sequence))
+
+    def _num_left(self, sequence: Sequence) -> int:
+        return sequence.num_left(self._scheduler.slot_capacity, shifts=self._shifts)
 
     def _count_guesses(self, sequence: Sequence, num_guesses: int, num_right: int) -> None:
         source = None if sequence.drawing.proposal is None else sequence.drawing.proposal.source
@@ -171,8 +186,7 @@ class Answers:
             progress.first_token_s = self._clock()
         drawing.num_right_guesses += is_guess
         if drawing.follower is not None and token >= 0:
-            left = sequence.num_left(self._scheduler.slot_capacity, shifts=self._shifts)
-            in_time = drawing.follower.in_time(token, left)
+            in_time = drawing.follower.in_time(token, self._num_left(sequence))
             if in_time != token:
                 sampled, token = _instead(sampled, in_time), in_time
             taken.is_closing = drawing.follower.is_cut

@@ -53,6 +53,14 @@ class Constraint(Protocol):
         """Whether what it forces is an end before the sequence's limit, not the grammar's only way on."""
         ...
 
+    def is_settled(self, token: int, num_left: int) -> bool:
+        """Whether `in_time` answers at once; if not, `look` finds the answer first."""
+        ...
+
+    def look(self, token: int, num_left: int) -> None:
+        """Find out what `in_time` will answer, on any thread. Takes up to some hundred masks."""
+        ...
+
     def in_time(self, token: int, num_left: int) -> int:
         """What to take in place of this token, if at most `num_left` may come: usually the token itself; otherwise the
         first of those that are forced from now on, so that the text ends in time."""

@@ -46,12 +46,15 @@ class Work:
     def run(self) -> None:
         if self.is_wanted:
             try:
-                self.masks = self.follower.masks(self.ahead, self.num_rows)
+                self._compute()
             except ConstraintFailed as failure:
                 self.failure = failure
             except Exception as error:  # noqa: BLE001  any error fails only this request
                 self.failure = ConstraintFailed(f"its mask could not be computed ({type(error).__name__})")
         self._done.release()
+
+    def _compute(self) -> None:
+        self.masks = self.follower.masks(self.ahead, self.num_rows)
 
     def wait(self, seconds: float) -> bool:
         """Whether it is done, after at most `seconds`."""
@@ -59,6 +62,18 @@ class Work:
             self._done.release()
             return True
         return False
+
+
+class Search(Work):
+    """Finds out whether a drawn token leaves the document an end."""
+
+    def __init__(self, follower: Follower, token: int, num_left: int) -> None:
+        super().__init__(follower, (), 0)
+        self._token = token
+        self._num_left = num_left
+
+    def _compute(self) -> None:
+        self.follower.look(self._token, self._num_left)
 
 
 class Follower:
@@ -101,6 +116,22 @@ class Follower:
     def is_cut(self) -> bool:
         """Whether the text is closed early, because of its limit."""
         return self._constraint.is_cut
+
+    def is_settled(self, token: int, num_left: int) -> bool:
+        """Whether `in_time` answers at once."""
+        return self._constraint.is_settled(token, num_left)
+
+    def new_search(self, token: int, num_left: int) -> Search:
+        """What has to be computed before `in_time` is asked, for the caller to run."""
+        search = Search(self, token, num_left)
+        self.drop()
+        self.work = search
+        return search
+
+    def look(self, token: int, num_left: int) -> None:
+        """On any thread."""
+        with self._lock:
+            self._constraint.look(token, num_left)
 
     def in_time(self, token: int, num_left: int) -> int:
         """What to take in place of this token, so that the text ends after at most `num_left`."""

@@ -12,8 +12,9 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable, Iterable
+from collections.abc import Sequence as Many
 
-from localllm.engine.constraint.follower import Work
+from localllm.engine.constraint.follower import Search, Work
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.step_plan import StepPlan
 from localllm.engine.speculation.proposals import Draft
@@ -90,6 +91,16 @@ class Masking:
                 work.is_waited_for = True
         work = follower.work
         return work if work is not None and work.is_done else None
+
+    def are_late(self, searches: Many[Search]) -> list[bool]:
+        """Compute these beside the next steps; whether each takes longer than this step waits."""
+        for search in searches:
+            self._slow.put(search)
+        until_s = self._clock() + PATIENCE_S
+        for search in searches:
+            if not search.wait(until_s - self._clock()):
+                search.is_waited_for = True
+        return [not search.is_done for search in searches]
 
     def stop(self) -> None:
         """From any thread: the threads end once they have computed what they were given."""

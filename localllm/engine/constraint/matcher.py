@@ -90,6 +90,8 @@ class MatcherConstraint:
         self._budget = budget
         self._distinctness = distinctness
         self._closing = closing
+        self._looked: tuple[int, int, list[int]] = -1, 0, []
+        """The last token that was looked at, how many tokens were left with it, and the end to take in its place."""
         self.is_cut = False
         self._can_roll_back = can_roll_back
         self.cost_s = 0.0
@@ -140,38 +142,50 @@ class MatcherConstraint:
         self._follow(token)
         self._consumed()
 
-    def in_time(self, token: int, num_left: int) -> int:
-        closing, matcher = self._closing, self._matcher
+    def is_settled(self, token: int, num_left: int) -> bool:
+        closing = self._closing
         if closing is None or self._place < len(self._forced) or self._is_stopped or token in self.end_tokens:
-            return token
-        if not closing.is_due(token, num_left - 1):
-            return token
+            return True
+        return self._looked[:2] == (token, num_left) or not closing.is_due(token, num_left - 1)
+
+    def look(self, token: int, num_left: int) -> None:
+        self._looked = token, num_left, self._end_instead(token, num_left)
+
+    def _end_instead(self, token: int, num_left: int) -> list[int]:
+        closing, matcher = self._closing, self._matcher
+        assert closing is not None
         if self._drawn != token:
-            if self._drawn >= 0:
-                matcher.rollback(1)
-            self._drawn = -1
+            self._undraw()
             if not matcher.try_consume_tokens([token]):
-                return token
+                return []
             self._drawn = token
         if closing.end(matcher, num_left - 1, token) is not None:
+            return []
+        self._undraw()
+        return closing.instead(matcher, num_left) or []
+
+    def in_time(self, token: int, num_left: int) -> int:
+        if not self.is_settled(token, num_left):
+            self.look(token, num_left)
+        looked, left, end = self._looked
+        if (looked, left) != (token, num_left) or not end or self.is_cut:
             return token
-        matcher.rollback(1)
-        self._drawn = -1
-        end = closing.instead(matcher, num_left)
-        if not end:
-            return token
+        self._undraw()
         self._forced, self._place = [], 0
         self._force(end)
         self.is_cut = self._is_stopped = True
         return end[0]
 
+    def _undraw(self) -> None:
+        if self._drawn >= 0:
+            self._matcher.rollback(1)
+        self._drawn = -1
+
     def allows(self, token: int, num_behind: int) -> bool:
         place = self._place + num_behind
         if place < len(self._forced):
             return token == self._forced[place]
-        if self._drawn >= 0:  # it was drawn from a row that was discarded
-            self._matcher.rollback(1)
-            self._drawn = -1
+        self._undraw()  # it was drawn from a row that was discarded
         if token in self.end_tokens:
             return self._matcher.is_accepting()
         if self._is_healing:

@@ -44,6 +44,8 @@ class Drawn(NamedTuple):
     """How many of the first tokens were forced, not drawn."""
     guessed: tuple[int, ...] = ()
     """The guesses for the tokens after those."""
+    row: Row | None = None
+    """What the first token was drawn from; None: it was forced."""
 
 
 @dataclass(slots=True)
@@ -79,7 +81,8 @@ class _Try:
         tokens += _verified(draft, self.found)
         tokens = _up_to_a_failure(tokens)
         num_forced, guessed = len(draft.forced), draft.guessed
-        return Drawn(sequence, tokens, len(draft.tokens), self.slot, num_forced=num_forced, guessed=guessed)
+        row = self.rows[0] if self.rows and not draft.forced else None
+        return Drawn(sequence, tokens, len(draft.tokens), self.slot, num_forced=num_forced, guessed=guessed, row=row)
 
 
 class Drawer:
@@ -114,7 +117,7 @@ class Drawer:
             params.append(sequence.sampler_params())
         drawn, again = [], []
         for place, (sequence, sampled) in enumerate(zip(sequences, self._sample(rows, params), strict=True)):
-            drawn.append(Drawn(sequence, [sampled]))
+            drawn.append(Drawn(sequence, [sampled], row=rows[place]))
             follower = sequence.drawing.follower
             if follower is None or sampled.token == NOT_FINITE:
                 continue

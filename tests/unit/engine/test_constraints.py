@@ -114,7 +114,14 @@ class FakeConstraint:
     def ends_forced(self) -> bool:
         return self._forces and len(self.taken) + len(self._all_forced) >= self._length
 
-    def in_time(self, token: int, num_left: int) -> int:  # noqa: ARG002  the protocol has it
+    def is_settled(self, token: int, num_left: int) -> bool:  # noqa: ARG002  the protocol has it
+        return True
+
+    def look(self, token: int, num_left: int) -> None:
+        raise NotImplementedError
+
+    def in_time(self, token: int, num_left: int) -> int:
+        assert self.is_settled(token, num_left)
         return token
 
     def take(self, token: int) -> None:
@@ -278,10 +285,32 @@ def test_the_answer_with_forced_tokens_is_the_answer_without(
     event(f"{kind}, {len(plain_backend.batches) > len(backend.batches) and 'fewer steps'}")
 
 
-def test_nobody_waits_for_anothers_mask() -> None:
+class Searched(FakeConstraint):
+    """Has to search before each token that is drawn."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._looked: tuple[int, int] | None = None
+
+    def is_settled(self, token: int, num_left: int) -> bool:
+        return token in self.forced[:1] or self._looked == (token, num_left)
+
+    def look(self, token: int, num_left: int) -> None:
+        self._gate()
+        self._looked = token, num_left
+
+    def masks(self, ahead: Many[int], num_rows: int) -> list[Mask]:
+        gate, self._gate = self._gate, lambda: None
+        found = super().masks(ahead, num_rows)
+        self._gate = gate
+        return found
+
+
+@pytest.mark.parametrize(("kind", "cost_s"), [(FakeConstraint, SLOW_S), (Searched, INLINE_S)])
+def test_nobody_waits_for_anothers_mask_or_search(kind: type[FakeConstraint], cost_s: float) -> None:
     """Eight streams whose masks are not ready, beside two free ones: these end before the first mask is there."""
     opened = threading.Event()
-    constraints = [FakeConstraint(id, 12, cost_s=SLOW_S, gate=lambda: _wait(opened)) for id in range(8)]
+    constraints = [kind(id, 12, cost_s=cost_s, gate=lambda: _wait(opened)) for id in range(8)]
     sequences = held(requests(10, GREEDY, {"max_tokens": 40}), [*constraints, None, None])
     backend = FakeBackend(num_slots=10, slot_capacity=64, batch_capacity=64)
     finished: list[int] = []
@@ -299,7 +328,11 @@ def test_nobody_waits_for_anothers_mask() -> None:
     engine.run()
     assert set(finished[:2]) == {8, 9}
     assert all(constraint.taken for constraint in constraints)
-    assert not any(segment.num_padding for batch in backend.batches for segment in batch)
+    plain = [FakeConstraint(id, 12) for id in range(8)]
+    run(held(requests(8, GREEDY, {"max_tokens": 40}), plain), FakeBackend(num_slots=8, slot_capacity=64))
+    assert [one.taken for one in constraints] == [one.taken for one in plain]
+    if kind is FakeConstraint:
+        assert not any(segment.num_padding for batch in backend.batches for segment in batch)
     alone = [batch for batch in backend.batches[2:] if len(batch) == 2]
     assert len(alone) >= 35, "those who sit out are not computed"
 
