@@ -1,4 +1,6 @@
-"""Pictures and sounds as clients send them: base64, data URLs, addresses; each content is one `MediaFile` while in use.
+"""Pictures, videos and sounds as clients send them: base64, data URLs, addresses.
+
+Each content is one `MediaFile` while in use.
 
 What a file is, its content decides, not the type that a client claims. Knows no API's fields and fetches nothing.
 """
@@ -72,7 +74,13 @@ _MAGIC: tuple[tuple[bytes, MediaKind], ...] = (
     (b"\xff\xfb", "audio"),
     (b"\xff\xf3", "audio"),
     (b"\xff\xf2", "audio"),
+    (b"\x1aE\xdf\xa3", "video"),
 )
+_BRANDS: dict[bytes, MediaKind] = {
+    **dict.fromkeys((b"avif", b"avis", b"heic", b"mif1"), "image"),
+    **dict.fromkeys((b"M4A ", b"M4B "), "audio"),
+}
+"""What a file of the MP4 family is by its brand, if not a video."""
 
 
 def kind_of(data: bytes) -> MediaKind | None:
@@ -80,8 +88,14 @@ def kind_of(data: bytes) -> MediaKind | None:
     if data[:4] == b"RIFF":
         return {b"WEBP": "image", b"WAVE": "audio"}.get(data[8:12])  # type: ignore[return-value]
     if data[4:8] == b"ftyp":
-        return "image" if data[8:12] in (b"avif", b"avis", b"heic", b"mif1") else "audio"
+        return _BRANDS.get(data[8:12], "video")
     return next((kind for magic, kind in _MAGIC if data.startswith(magic)), None)
+
+
+def kind_as(data: bytes, claimed: MediaKind) -> MediaKind:
+    """What a file is that was sent as this; a recording in a video's format is heard where a sound is meant."""
+    found = kind_of(data)
+    return claimed if found is None or (found == "video" and claimed == "audio") else found
 
 
 class MediaReading:
@@ -107,6 +121,10 @@ class MediaReading:
         """The same for a sound."""
         return self._media(given, "audio", path, "auto")
 
+    def video(self, given: str, path: str) -> Media:
+        """The same for a video."""
+        return self._media(given, "video", path, "auto")
+
     def of(self, data: bytes, path: str, kind: MediaKind = "image", detail: ImageDetail = "auto") -> Media:
         """What these bytes are; `kind` if they do not say it. Raises `InvalidParameter`."""
         if not data:
@@ -116,7 +134,7 @@ class MediaReading:
     def _of(self, file: MediaFile, path: str, kind: MediaKind, detail: ImageDetail) -> Media:
         self._files[file.digest] = file
         return Media(
-            kind=kind_of(file.data) or kind, digest=file.digest, num_bytes=len(file.data), detail=detail, param=path
+            kind=kind_as(file.data, kind), digest=file.digest, num_bytes=len(file.data), detail=detail, param=path
         )
 
     def _media(self, given: str, kind: MediaKind, path: str, detail: ImageDetail) -> Media:

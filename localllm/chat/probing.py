@@ -116,7 +116,8 @@ class Abilities(msgspec.Struct, frozen=True, kw_only=True):
     """The pictures and sounds that it shows."""
 
     def placeholder(self, kind: str, role: str) -> Placeholder | None:
-        """How pictures or sounds are shown in turns of that role."""
+        """How pictures or sounds are shown in turns of that role; videos are shown as pictures."""
+        kind = "image" if kind == "video" else kind
         return next((each for each in self.media if each.kind == kind and role in each.roles), None)
 
 

@@ -37,11 +37,10 @@ MEDIA: Mapping[str, str] = {
     "video_url": "video",
 }
 """Type of a part in any API -> what it is."""
-_WHY = {
-    "audio": "the model cannot hear audio",
-    "image": "the model cannot see images",
-    "video": "the model cannot see videos",
-}
+_ABILITIES = {"audio": "hear audio", "image": "see images", "video": "see videos"}
+_WHY = {what: f"the model cannot {ability}" for what, ability in _ABILITIES.items()}
+NEEDS_AV = 'what decodes them is not installed; pip install "localllm[media]" does that'
+"""Why a model that sees pictures sees no videos."""
 _TEXTS = (
     "title", "url", "source", "context", "text", "content", "stdout", "stderr", "output", "logs", "error_code",
     "error_message", "tool_name", "tool_references",
@@ -90,7 +89,9 @@ def readable(
                 parts.append(part)
                 continue
             if index >= first and message.role != "assistant":
-                lacks = f"{part.param}: {model} cannot {'see images' if part.kind == 'image' else 'hear audio'}"
+                lacks = f"{part.param}: {model} cannot {_ABILITIES[part.kind]}"
+                if part.kind == "video" and "image" in kinds:
+                    why = NEEDS_AV
                 raise UnsupportedParameter(f"{lacks}: {why}" if why else f"{lacks}; leave it out", param=part.param)
             parts.append(stand_in(part.kind, part.param, notes))
         made.append(with_parts(message, parts) if message.media else message)

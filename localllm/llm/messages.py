@@ -132,16 +132,19 @@ def _part(part: object, path: str, notes: list[str], reading: MediaReading, *, r
 
 
 def _openai_media(part: Mapping[str, Any], kind: str, path: str, reading: MediaReading) -> Media | None:
-    """A picture or sound as in OpenAI's API; None for other parts."""
-    if kind not in ("image_url", "input_image", "input_audio", "audio_url"):
+    """A picture, video or sound as in OpenAI's API; None for other parts."""
+    if kind not in ("image_url", "input_image", "input_audio", "audio_url", "input_video", "video_url"):
         return None
     given = part.get("image_url" if kind == "input_image" else kind)
     inner = given if isinstance(given, Mapping) else {"url": given, "data": given}
-    source = inner.get("data" if kind == "input_audio" else "url")
+    source = inner.get("data" if kind in ("input_audio", "input_video") else "url")
     detail = inner.get("detail", part.get("detail"))
     if not isinstance(source, str) or not isinstance(detail, str | None):
         raise InvalidParameter(f"a part of type {kind} needs a text: a data URL or base64", param=path)
-    media = reading.image(source, path, detail) if "image" in kind else reading.audio(source, path)
+    if "image" in kind:
+        media = reading.image(source, path, detail)
+    else:
+        media = (reading.audio if "audio" in kind else reading.video)(source, path)
     if media.url:
         raise InvalidParameter("addresses are not fetched here; give a path, bytes, or a data URL", param=path)
     return media

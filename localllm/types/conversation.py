@@ -10,13 +10,13 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-MediaKind = Literal["image", "audio"]
+MediaKind = Literal["image", "video", "audio"]
 ImageDetail = Literal["auto", "low", "high"]
 """How finely a model looks at a picture: as it does by itself, with its fewest rows, or with its most."""
 
 
 class Media(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A picture or sound at one place of a message."""
+    """A picture, video or sound at one place of a message."""
 
     kind: MediaKind
     digest: str

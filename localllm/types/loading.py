@@ -113,8 +113,16 @@ class Loading(msgspec.Struct, frozen=True, kw_only=True):
         more="Checked in its header; a larger one is refused."
     )] = 64.0
     max_media_s: Annotated[float, memory(
-        "Longest sound that is decoded", "S", 0.1, 36000, affects_speed=False, more="A longer one is refused."
+        "Longest sound or video that is decoded", "S", 0.1, 36000, affects_speed=False, more="A longer one is refused."
     )] = 1800.0
+    video_fps: Annotated[float, memory(
+        "Frames that are read of a second of video", "N", 0.01, 60, affects_speed=False,
+        more="Each is a picture to the model, with its time before it. Needs the package av."
+    )] = 1.0
+    max_video_frames: Annotated[int, memory(
+        "Most frames that are read of a video", "N", 1, 1024, affects_speed=False,
+        more="Of a longer one, they are spread evenly over its length."
+    )] = 32
     checkpoints: Annotated[int, memory(
         "Checkpoints per chat, for models that cannot roll back tokens", "N", 0, 256, affects_speed=False,
         more="Recurrent models and sliding windows return to checkpoints instead of computing a prompt again; 0: none."

@@ -70,6 +70,7 @@ from localllm.worker.states.slot_files import SlotFiler
 
 if TYPE_CHECKING:  # see `Worker.run`
     from localllm.llama.library import Library
+    from localllm.llama.tokens.vocab import Vocab
     from localllm.worker.drafts.guess_sources import GuessSources
     from localllm.worker.loading import ModelInMemory
 
@@ -214,7 +215,7 @@ class Worker:
         )
         self.outbox.gather(load.options.stream_interval_ms / 1000)
         engine, embedder = self._engine_of(library, loaded, load, team, arguments)
-        media = self._open_media(library, load, engine, arguments) if load.info.causal else None
+        media = self._open_media(library, load, loaded.vocab, engine, arguments) if load.info.causal else None
         self._prepare(loaded, load, engine, embedder, templates, grammar_child, media)
         self._engine = engine
         gc.freeze()  # what a model needs stays: no collection between steps walks through it
@@ -310,7 +311,12 @@ class Worker:
         )
 
     def _open_media(
-        self, library: Library, load: Load, engine: Engine | EncoderEngine, arguments: argparse.Namespace
+        self,
+        library: Library,
+        load: Load,
+        vocab: Vocab,
+        engine: Engine | EncoderEngine,
+        arguments: argparse.Namespace,
     ) -> MediaReader | None:
         """What turns pictures and sounds into rows; None if the model reads none."""
         from localllm.worker.media.opening import open_reader
@@ -320,6 +326,7 @@ class Worker:
             library,
             load,
             ubatch_rows=self._model.ubatch,
+            tokenize=partial(vocab.tokenize, add_special=False, parse_special=False),
             is_busy=lambda: engine.progress.is_busy,
             data_dir=arguments.data_dir,
             plugin_dir=arguments.plugin_dir,

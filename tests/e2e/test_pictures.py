@@ -20,7 +20,7 @@ from localllm.client.sidecar import Sidecar
 from tests.later import ollama, openai
 from tests.models import families
 from tests.models.media import COLORS, TEMPLATE, MediaModel, MediaModelKind
-from tests.pictures import data_url, png, wav
+from tests.pictures import data_url, png, video, wav
 
 MakeModel = Callable[[MediaModelKind], MediaModel]
 
@@ -97,6 +97,22 @@ def test_pictures_and_sounds_are_told_apart_by_content_and_order(http: httpx.Cli
         assert text_of(answer) == heard
         assert answer["usage"]["prompt_tokens_details"]["audio_tokens"] == 15
     assert text_of(chat(http, "Nothing <|image_pad|> here")) == "nothing"
+
+
+def test_a_video_is_its_frames_in_order(http: httpx.Client) -> None:
+    """The last one counts, see `tests.models.media`; seen again in another selection, none is encoded."""
+    film = base64.b64encode(video([(255, 0, 0), (0, 255, 0), (0, 0, 255)])).decode()
+    for part in (
+        {"type": "input_video", "input_video": {"data": film, "format": "mp4"}},
+        {"type": "video_url", "video_url": {"url": f"data:video/mp4;base64,{film}"}},
+    ):
+        answer = chat(http, [part, {"type": "text", "text": "What?"}])
+        assert text_of(answer) == "blue"
+        assert answer["usage"]["prompt_tokens_details"]["image_tokens"] == 3 * 16
+    assert (answer["timings"]["encode_ms"], answer["timings"]["encode_cached"]) == (0, 3)
+    turn = {"role": "user", "content": [{"type": "video_url", "video_url": {"url": "data:;base64,AAAAGGZ0eXBpc29t"}}]}
+    broken = http.post("/v1/chat/completions", json={"messages": [turn]})
+    assert (broken.status_code, broken.json()["error"]["param"]) == (400, "messages[0].content[0]")
 
 
 def test_the_next_turn_finds_the_picture_in_the_cache_and_answers_share_it(http: httpx.Client) -> None:

@@ -17,7 +17,7 @@ import pytest
 from localllm.chat.media_files import DETAILS
 from localllm.settings.config import Settings
 from localllm.types import Media, MediaFile
-from tests.pictures import LARGE, SMALL, WAV, data_url
+from tests.pictures import LARGE, SMALL, WAV, data_url, video
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import TEXT_ONLY
 
@@ -127,8 +127,9 @@ def test_a_picture_is_the_same_in_every_form(served: Served, data: bytes, escape
         assert asked.media[0].data is served.runtime.requests[0].media[0].data  # kept once, however often it is sent
 
 
-def test_sounds_come_in_two_forms_and_details_are_kept(served: Served) -> None:
-    served.runtime.reads = frozenset({"image", "audio"})
+def test_sounds_and_videos_come_in_two_forms_and_details_are_kept(served: Served) -> None:
+    served.runtime.reads = frozenset({"image", "video", "audio"})
+    mp4, recording = video([(255, 0, 0)]), video([(0, 255, 0)], format="webm")
     wav = base64.b64encode(WAV).decode()
     parts = [
         {"type": "input_audio", "input_audio": {"data": wav, "format": "wav"}},
@@ -138,12 +139,19 @@ def test_sounds_come_in_two_forms_and_details_are_kept(served: Served) -> None:
             for detail in DETAILS
             if detail
         ),
+        {"type": "input_video", "input_video": {"data": base64.b64encode(mp4).decode(), "format": "mp4"}},
+        {"type": "video_url", "video_url": {"url": data_url(recording, "video/webm")}},
+        {"type": "input_audio", "input_audio": {"data": base64.b64encode(recording).decode()}},
     ]
     assert served.http.post(*_chat(*parts)[:1], json=_chat(*parts)[1]).status_code == 200
     (message,) = served.runtime.requests[-1].messages or ()
-    assert [medium.kind for medium in message.media] == ["audio", "audio", *["image"] * 4]
-    assert [medium.detail for medium in message.media[2:]] == ["auto", "low", "high", "high"]
-    assert len(served.runtime.requests[-1].media) == 2
+    assert [medium.kind for medium in message.media] == ["audio", "audio", *["image"] * 4, "video", "video", "audio"]
+    assert [medium.detail for medium in message.media[2:6]] == ["auto", "low", "high", "high"]
+    assert len(served.runtime.requests[-1].media) == 4
+    served.runtime.reads = frozenset({"image"})
+    refused = served.http.post(*_chat(parts[6])[:1], json=_chat(parts[6])[1])
+    assert refused.status_code == 400
+    assert 'pip install "localllm[media]"' in refused.json()["error"]["message"]
 
 
 def test_text_that_looks_like_a_picture_stays_text(served: Served) -> None:

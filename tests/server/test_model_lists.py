@@ -239,11 +239,11 @@ def test_every_list_says_what_a_model_reads_loaded_or_not(served: Served) -> Non
             return reply.json()
 
         for entry in got("/v1/models")["data"]:
-            assert entry["architecture"]["input_modalities"] == ["text", "image", "audio"]
+            assert entry["architecture"]["input_modalities"] == ["text", "image", "video", "audio"]
             assert {"vision", "audio"} <= {*entry["capabilities"]}
         assert all("multimodal" in each["capabilities"] for each in got("/v1/models")["models"])
         for name in ("tiny", "other:1b"):
-            assert got(f"/props?model={name}")["modalities"] == {"vision": True, "video": False, "audio": True}
+            assert got(f"/props?model={name}")["modalities"] == {"vision": True, "video": True, "audio": True}
             shown = got("/api/show", model=name)
             assert {"vision", "audio"} <= {*shown["capabilities"]}
             assert "clip" in shown["details"]["families"]

@@ -77,7 +77,15 @@ def open_test_reader(library: Library, model: MediaModel, data_dir: Path, **opti
     )
     projector = ProjectorLoad(str(model.projector), info, "CPU", DeviceShare("CPU", 0, 0, 0, 0))
     load = Load("tiny", str(model.model), INFO, LoadOptions(kv_disk_mb=100, **options), PLACEMENT, projector=projector)
-    reader = open_reader(library, load, ubatch_rows=512, is_busy=lambda: False, data_dir=data_dir, plugin_dir=None)
+    reader = open_reader(
+        library,
+        load,
+        ubatch_rows=512,
+        tokenize=lambda text: text.encode(),
+        is_busy=lambda: False,
+        data_dir=data_dir,
+        plugin_dir=None,
+    )
     assert reader is not None
     return reader
 

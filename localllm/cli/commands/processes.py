@@ -51,7 +51,7 @@ def list_processes(settings: Settings, *, as_json: bool) -> int:
 
 def _of_media(model: Process) -> str:
     reserved = f"{size(model.media_bytes or 0)} are reserved for that, and used from the first one on"
-    return f"{model.model} reads {' and '.join(model.reads or ['pictures'])}: {reserved}"
+    return f"{model.model} reads {', '.join(model.reads or ['pictures'])}: {reserved}"
 
 
 def _set(model: Process) -> str:

@@ -56,6 +56,7 @@ def _inputs(info: ProjectorInfo) -> list[str]:
     found = []
     if info.vision is not None:
         found.append(f"image (up to {info.vision.max_rows:,} tokens)")
+        found += ["video"] * ("video" in info.reads)
     if info.audio is not None:
         rows = f"{info.audio.rows_per_s:.3g} tokens a second"
         found.append(f"audio ({info.audio.sample_rate_hz / 1000:g} kHz, {rows})")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from localllm.chat.media_files import MediaLimits, check_sizes, file_of, kind_of
+from localllm.chat.media_files import MediaLimits, check_sizes, file_of, kind_as
 from localllm.chat.unreadable import with_parts
 from localllm.errors import ForbiddenAddress, InvalidParameter, LocalLLMError, UnsupportedParameter, clipped
 from localllm.settings.config import Settings
@@ -124,5 +124,5 @@ def _found(medium: Media, fetched: Mapping[str, MediaFile]) -> Media:
     if not medium.url:
         return medium
     file = fetched[medium.url]
-    kind = kind_of(file.data) or medium.kind
+    kind = kind_as(file.data, medium.kind)
     return replace(medium, kind=kind, digest=file.digest, num_bytes=len(file.data), url="")

@@ -39,6 +39,7 @@ _ENCRYPTED = ("redacted_thinking", "reasoning.encrypted")
 """Types of thoughts that only another vendor can read."""
 ELSEWHERE = "; a note stands for those in tools' results and earlier turns"
 IMAGES = ("image_url", "input_image", "image")
+VIDEOS = ("input_video", "video_url", "video")
 SOUNDS = ("input_audio", "audio_url", "audio")
 """Types of parts that may be read."""
 
@@ -88,8 +89,17 @@ class InputAudio(msgspec.Struct, frozen=True):
     format: str | None = None
 
 
-class AudioUrl(msgspec.Struct, frozen=True):
-    """A sound, as vLLM's clients send it."""
+class InputVideo(msgspec.Struct, frozen=True):
+    """A video, as llama-server's clients send it."""
+
+    fates: ClassVar[Fates] = Fates(ignored={"format": "the content says what it is"})
+
+    data: str = ""
+    format: str | None = None
+
+
+class MediaUrl(msgspec.Struct, frozen=True):
+    """A sound or video, as vLLM's clients send it."""
 
     url: str = ""
 
@@ -116,7 +126,7 @@ class ContentPart(msgspec.Struct, frozen=True):
 
 
 class ChatPart(ContentPart, frozen=True):
-    """Such a part, or a picture or sound."""
+    """Such a part, or a picture, video or sound."""
 
     fates: ClassVar[Fates] = Fates(_FILES, _UNUSED)
 
@@ -124,23 +134,40 @@ class ChatPart(ContentPart, frozen=True):
     detail: str | None = None
     """For an `image_url` that is a string."""
     input_audio: InputAudio | None = None
-    audio_url: str | AudioUrl | None = None
+    audio_url: str | MediaUrl | None = None
+    input_video: InputVideo | None = None
+    video_url: str | MediaUrl | None = None
 
     @property
     def is_media(self) -> bool:
-        """Whether it is a picture or sound that may be read."""
-        given = (self.image_url,) if self.type in IMAGES else (self.input_audio, self.audio_url)
-        return self.type in (*IMAGES, *SOUNDS) and any(each is not None for each in given)
+        """Whether it is a picture, video or sound that may be read."""
+        if self.type in IMAGES:
+            return self.image_url is not None
+        return (self._sound if self.type in SOUNDS else self._video if self.type in VIDEOS else None) is not None
 
     def media(self, path: str, reading: MediaReading) -> Media:
-        """The picture or sound. Raises `InvalidParameter`."""
+        """The picture, video or sound. Raises `InvalidParameter`."""
         if self.type in IMAGES:
             image = self.image_url
             url, detail = (image.url, image.detail) if isinstance(image, ImageUrl) else (image or "", self.detail)
             return reading.image(url, path, detail)
-        if self.input_audio is not None:
-            return reading.audio(self.input_audio.data, path)
-        return reading.audio(self.audio_url.url if isinstance(self.audio_url, AudioUrl) else self.audio_url or "", path)
+        if self.type in VIDEOS:
+            return reading.video(self._video or "", path)
+        return reading.audio(self._sound or "", path)
+
+    @property
+    def _sound(self) -> str | None:
+        return _source_of(self.input_audio, self.audio_url)
+
+    @property
+    def _video(self) -> str | None:
+        return _source_of(self.input_video, self.video_url)
+
+
+def _source_of(given: InputAudio | InputVideo | None, url: str | MediaUrl | None) -> str | None:
+    if given is not None:
+        return given.data
+    return url.url if isinstance(url, MediaUrl) else url
 
 
 class CalledFunction(msgspec.Struct, frozen=True):
@@ -229,7 +256,7 @@ class ChatMessage(msgspec.Struct, frozen=True):
     def _parts(
         self, path: str, notes: list[str], reading: MediaReading, *, refuses: bool
     ) -> tuple[list[str | Media], list[str]]:
-        """The texts, pictures and sounds of the content, and its thoughts."""
+        """The texts, pictures, videos and sounds of the content, and its thoughts."""
         if not isinstance(self.content, list):
             return [self.content or ""], []
         texts: list[str | Media] = []

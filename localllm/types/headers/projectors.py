@@ -5,6 +5,8 @@ A file has one encoder for pictures, one for sounds, or both. Plain frozen data;
 
 from __future__ import annotations
 
+import importlib.util
+
 import msgspec
 
 from localllm.types.conversation import MediaKind
@@ -58,8 +60,9 @@ class ProjectorInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reads(self) -> tuple[MediaKind, ...]:
-        """What it turns into rows."""
-        return (*(("image",) if self.vision else ()), *(("audio",) if self.audio else ()))
+        """What it turns into rows: of videos, some frames, if what decodes them is installed."""
+        seen: tuple[MediaKind, ...] = ("image", "video") if importlib.util.find_spec("av") else ("image",)
+        return (*(seen if self.vision else ()), *(("audio",) if self.audio else ()))
 
     @property
     def ubatch_rows(self) -> int:

@@ -1,4 +1,4 @@
-"""The worker's decoding process: files of pictures and sounds in, pixels and samples out, within limits of the system.
+"""The worker's decoding process: files of media in, pixels and samples out, within limits of the system.
 
 A decoder that crashes, hangs or eats memory costs the request that sent the file. Does not load llama_cpp.
 
@@ -32,18 +32,30 @@ class DecodeRequest(msgspec.Struct, frozen=True, array_like=True):
     detail: ImageDetail
     max_pixels: int
     max_s: float
-    rate_hz: int
-    """For sounds: the projector's."""
+    rate_hz: float
+    """For sounds: the projector's; for videos: frames to read of a second."""
+    max_frames: int = 1
+    """For videos."""
+
+
+class DecodedFrame(msgspec.Struct, frozen=True, array_like=True):
+    """3 bytes a pixel."""
+
+    time_ms: int
+    width: int
+    height: int
+    data: bytes
 
 
 class Decoded(msgspec.Struct, frozen=True, array_like=True):
-    """A picture: 3 bytes a pixel. A sound: float32 samples in native byte order, and no size."""
+    """A picture: 3 bytes a pixel. A sound: float32 samples in native byte order, and no size. A video: frames only."""
 
     width: int = 0
     height: int = 0
     data: bytes = b""
     problem: str = ""
     """Why it cannot be read, behind "the picture" or "the sound"."""
+    frames: tuple[DecodedFrame, ...] = ()
 
 
 class DecodingChild:
@@ -78,7 +90,9 @@ def _prepare() -> Callable[[DecodeRequest], bytearray]:
                 is_low = request.detail == "low"
                 width, height, pixels = read_picture(request.data, max_pixels=request.max_pixels, is_low=is_low)
                 return encode(Decoded(width, height, pixels))
-            samples = read_sound(request.data, rate_hz=request.rate_hz, max_s=request.max_s)
+            if request.kind == "video":
+                return encode(Decoded(frames=_frames(request)))
+            samples = read_sound(request.data, rate_hz=int(request.rate_hz), max_s=request.max_s)
             return encode(Decoded(data=samples))
         except (Unreadable, NotEncodable) as error:
             return encode(Decoded(problem=str(error)))
@@ -86,6 +100,19 @@ def _prepare() -> Callable[[DecodeRequest], bytearray]:
             return encode(Decoded(problem="needs too much memory to be decoded; make it smaller"))
 
     return answer_to
+
+
+def _frames(request: DecodeRequest) -> tuple[DecodedFrame, ...]:
+    from localllm.worker.media.video import read_video
+
+    found = read_video(
+        request.data,
+        max_pixels=request.max_pixels,
+        max_s=request.max_s,
+        rate_hz=request.rate_hz,
+        max_frames=request.max_frames,
+    )
+    return tuple(DecodedFrame(*frame) for frame in found)
 
 
 if __name__ == "__main__":

@@ -180,7 +180,7 @@ class Encoding:
     def _add(self, medium: Medium) -> None:
         with self._changed:
             if all(job.medium is not medium for job in self._jobs):
-                self._jobs.append(_Job(self._clock() + CHUNK_S * len(medium.sources), medium))
+                self._jobs.append(_Job(self._clock() + CHUNK_S * (medium.num_before + len(medium.sources)), medium))
                 self._changed.notify_all()
 
     def _encode_all(self) -> None:

@@ -30,6 +30,22 @@ class Layout(msgspec.Struct, frozen=True):
         return [chunk for chunk in self.chunks if chunk.num_rows]
 
 
+class Frame(msgspec.Struct, frozen=True):
+    """A frame of a video, which is a picture of its own."""
+
+    time_ms: int
+    width: int
+    height: int
+
+    @property
+    def stamp(self) -> str:
+        """What the model reads before it."""
+        seconds, rest = divmod(self.time_ms, 1000)
+        hours, minutes = seconds // 3600, seconds // 60 % 60
+        clock = f"{hours}:{minutes:02}" if hours else f"{minutes}"
+        return f"[{clock}:{seconds % 60:02}{f'.{rest // 100}' if rest >= 100 else ''}]"
+
+
 class MediaKey(NamedTuple):
     """What rows are made from, beside the projector."""
 
@@ -40,6 +56,11 @@ class MediaKey(NamedTuple):
     def of(cls, media: Media) -> MediaKey:
         """`high` is what `auto` does: the most that the projector reads."""
         return cls(media.digest, "low" if media.detail == "low" and media.kind == "image" else "auto")
+
+    @classmethod
+    def of_frame(cls, digest: str, frame: Frame) -> MediaKey:
+        """The same in whatever selection of the video's frames it is."""
+        return cls(f"{digest}@{frame.time_ms}-{frame.width}x{frame.height}", "auto")
 
     def __str__(self) -> str:
         return f"{self.digest}-{self.detail}"

@@ -6,7 +6,7 @@ Knows nothing of requests.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from localllm.kvdisk.fingerprint import file_identity
@@ -31,11 +31,13 @@ def open_reader(
     load: Load,
     *,
     ubatch_rows: int,
+    tokenize: Callable[[str], Sequence[int]],
     is_busy: Callable[[], bool],
     data_dir: Path,
     plugin_dir: Path | None,
 ) -> Reader | None:
-    """None without a projector or libmtmd. `ubatch_rows`: as for `MediaLimits`. `is_busy`: whether the engine computes.
+    """None without a projector or libmtmd. `ubatch_rows`: as for `MediaLimits`. `tokenize`: of the model, on any
+    thread. `is_busy`: whether the engine computes.
     Starts threads and no process."""
     projector, options = load.projector, load.options
     if projector is None or why_no_media(library):
@@ -72,9 +74,15 @@ def open_reader(
         )
 
     limits = MediaLimits(
-        int(options.max_megapixels * 10**6), options.max_media_s, ubatch_rows, info.width, options.media_idle_s
+        int(options.max_megapixels * 10**6),
+        options.max_media_s,
+        options.video_fps,
+        options.max_video_frames,
+        ubatch_rows,
+        info.width,
+        options.media_idle_s,
     )
-    return Reader(frozenset(info.reads), limits, context, files, counters, make_encoding)
+    return Reader(frozenset(info.reads), limits, context, files, counters, make_encoding, tokenize)
 
 
 def _context(library: Library, load: Load, wanted: Open) -> str:

@@ -64,7 +64,7 @@ def _made(file: Image.Image, max_pixels: int, is_low: bool) -> tuple[int, int, b
     image = _opaque(image)
     if image.size != wanted and scale < 1:
         image = image.resize(wanted, Image.Resampling.LANCZOS, reducing_gap=2.0)
-    image = _padded(_upright(image, file))
+    image = padded(_upright(image, file))
     return image.width, image.height, image.tobytes()
 
 
@@ -103,11 +103,12 @@ def _upright(image: Image.Image, file: Image.Image) -> Image.Image:
     return image if turned is None else image.transpose(turned)
 
 
-def _padded(image: Image.Image) -> Image.Image:
+def padded(image: Image.Image) -> Image.Image:
+    """White beside a strip, see `MAX_ASPECT`."""
     least = -(-max(image.size) // MAX_ASPECT)
     size = max(image.width, least), max(image.height, least)
     if size == image.size:
         return image
-    padded = Image.new("RGB", size, "white")
-    padded.paste(image, ((size[0] - image.width) // 2, (size[1] - image.height) // 2))
-    return padded
+    made = Image.new("RGB", size, "white")
+    made.paste(image, ((size[0] - image.width) // 2, (size[1] - image.height) // 2))
+    return made

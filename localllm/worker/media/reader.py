@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from localllm.engine.media import MediaRows
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError
 from localllm.kvdisk.media_files import MediaFiles
 from localllm.system.threads import start_thread
@@ -23,7 +24,7 @@ from localllm.worker.media.decoding_child import Decoded, DecodeRequest, Decodin
 from localllm.worker.media.encoder_messages import Source
 from localllm.worker.media.encoding import Encoding, MediaCounters
 from localllm.worker.media.kept_rows import Kept
-from localllm.worker.media.layout import Layout, MediaKey, pieces
+from localllm.worker.media.layout import Frame, Layout, MediaKey, pieces
 from localllm.worker.media.row_source import Medium
 from localllm.worker.prompts.prompt_parts import MediaPieces, MissingFiles
 
@@ -33,10 +34,10 @@ BYTES_PER_S = 5 * 10**6
 """A request whose files are larger by this much yields to one that arrives up to a second later."""
 FILES_BYTES, SOURCES_BYTES = 128 * 10**6, 128 * 10**6
 """Files, and decoded media that wait for their encoding, in memory."""
-LAYOUTS_BYTES = 16 * 10**6
+LAYOUTS_BYTES, VIDEOS_BYTES = 16 * 10**6, 2 * 10**6
 MAX_SPAN_BYTES = 200 * 10**6
 """Rows of one chunk, which travel in one frame."""
-NAMES: dict[MediaKind, str] = {"image": "picture", "audio": "sound"}
+NAMES: dict[MediaKind, str] = {"image": "picture", "video": "video", "audio": "sound"}
 
 Done = Callable[[Sequence[MediaPieces] | MissingFiles | LocalLLMError], None]
 
@@ -46,7 +47,10 @@ class MediaLimits(NamedTuple):
 
     max_pixels: int
     max_s: float
-    """Of a sound."""
+    """Of a sound or video."""
+    video_fps: float
+    max_frames: int
+    """Of a video."""
     ubatch_rows: int
     """Rows that the text model can compute in one ubatch."""
     width: int
@@ -75,6 +79,7 @@ class Reader:
         layouts: MediaFiles,
         counters: MediaCounters,
         make_encoding: Callable[[Callable[[Medium], Source]], Encoding],
+        tokenize: Callable[[str], Sequence[int]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`context`: hash of everything else that layouts and rows depend on. `make_encoding` gets what decodes."""
@@ -85,6 +90,9 @@ class Reader:
         self._layout_files = layouts
         self._clock = clock
         self._numbers = itertools.count()
+        self._tokenize = tokenize
+        self._videos: Kept[str, tuple[Frame, ...]] = Kept(VIDEOS_BYTES, lambda frames: 100 * len(frames))
+        """The frames that are read of each, by digest."""
         self._layouts: Kept[MediaKey, Layout] = Kept(LAYOUTS_BYTES, _size_of_layout)
         self._files: Kept[str, bytes] = Kept(FILES_BYTES, len)
         self._sources: Kept[MediaKey, Source] = Kept(SOURCES_BYTES, lambda source: len(source.data))
@@ -125,7 +133,7 @@ class Reader:
                 for media in request.media:
                     if not request.is_wanted():
                         break
-                    if self._layout(MediaKey.of(media)) is None:
+                    if not self._is_known(media):
                         child = child or DecodingChild()
                         self._read(media, self._bytes_of(media, request.files), child)
                     made.append(self._pieces(media, request))
@@ -142,16 +150,36 @@ class Reader:
             dict.fromkeys(
                 media.digest
                 for media in request.media
-                if self._bytes_of(media, request.files) is None and not self._is_kept(MediaKey.of(media))
+                if self._bytes_of(media, request.files) is None and not self._is_kept(media)
             )
         )
 
     def _bytes_of(self, media: Media, files: Mapping[str, bytes]) -> bytes | None:
         return files.get(media.digest) or self._files.get(media.digest)
 
-    def _is_kept(self, key: MediaKey) -> bool:
-        layout = self._layout(key)
-        return layout is not None and all(self._encoding.is_kept((key, index)) for index in range(len(layout.spans)))
+    def _is_known(self, media: Media) -> bool:
+        keys = self._keys(media)
+        return bool(keys) and all(self._layout(key) is not None for key in keys)
+
+    def _is_kept(self, media: Media) -> bool:
+        layouts = [(key, self._layout(key)) for key in self._keys(media)]
+        return bool(layouts) and all(
+            layout is not None and all(self._encoding.is_kept((key, index)) for index in range(len(layout.spans)))
+            for key, layout in layouts
+        )
+
+    def _keys(self, media: Media) -> list[MediaKey]:
+        """Of the picture or sound, or of each frame; empty: the frames are not known."""
+        if media.kind != "video":
+            return [MediaKey.of(media)]
+        return [MediaKey.of_frame(media.digest, frame) for frame in self._frames(media.digest)]
+
+    def _frames(self, digest: str) -> tuple[Frame, ...]:
+        frames = self._videos.get(digest)
+        if frames is None and (data := self._layout_files.read(self._name_of_video(digest))) is not None:
+            frames = msgspec.msgpack.decode(data, type=tuple[Frame, ...])
+            self._videos.put(digest, frames)
+        return frames or ()
 
     def _layout(self, key: MediaKey) -> Layout | None:
         layout = self._layouts.get(key)
@@ -162,11 +190,21 @@ class Reader:
 
     def _read(self, media: Media, data: bytes | None, child: DecodingChild) -> None:
         """Decode and describe it; the layout is kept. Raises `LocalLLMError`."""
-        key = MediaKey.of(media)
-        self._encoding.check(key, media.param)
+        if media.kind != "video":
+            self._encoding.check(MediaKey.of(media), media.param)
         if media.kind not in self.kinds:
             raise InvalidParameter(f"this model does not read {NAMES[media.kind]}s", param=media.param)
-        source = self._decoded(media, data, child)
+        described: dict[tuple[int, int], Layout] = {}
+        for key, source in self._decoded(media, data, child).items():
+            size = (source.width, source.height)
+            layout = described.get(size) if source.width else None  # frames are of one size
+            if layout is None:
+                layout = described[size] = self._described(source, key, media)
+            self._sources.put(key, source)
+            self._layouts.put(key, layout)
+            self._layout_files.write(self._name(key), msgspec.msgpack.encode(layout))
+
+    def _described(self, source: Source, key: MediaKey, media: Media) -> Layout:
         try:
             layout = Layout(self._encoding.describe(source, key))
         except InvalidParameter as error:
@@ -174,21 +212,36 @@ class Reader:
                 f"the {NAMES[media.kind]} cannot be used: {error.message}", param=media.param
             ) from None
         self._check(layout, media)
-        self._sources.put(key, source)
-        self._layouts.put(key, layout)
-        self._layout_files.write(self._name(key), msgspec.msgpack.encode(layout))
+        return layout
 
-    def _decoded(self, media: Media, data: bytes | None, child: DecodingChild) -> Source:
+    def _decoded(self, media: Media, data: bytes | None, child: DecodingChild) -> dict[MediaKey, Source]:
+        """The picture, the sound, or each frame."""
         if data is None:
             raise InternalError("what was kept of a picture or sound is gone; send the request again")
         limits = self._limits
-        rate_hz = self._encoding.sample_rate_hz() if media.kind == "audio" else 0
-        request = DecodeRequest(media.kind, data, media.detail, limits.max_pixels, limits.max_s, rate_hz)
+        rate_hz = self._encoding.sample_rate_hz() if media.kind == "audio" else limits.video_fps
+        request = DecodeRequest(
+            media.kind,
+            data,
+            media.detail,
+            limits.max_pixels,
+            limits.max_s,
+            rate_hz,
+            limits.max_frames,
+        )
         decoded: Decoded = child.decode(request)
         self.counters.decodes += 1
         if decoded.problem:
             raise InvalidParameter(f"the {NAMES[media.kind]} {decoded.problem}", param=media.param)
-        return Source(decoded.width, decoded.height, decoded.data)
+        if media.kind != "video":
+            return {MediaKey.of(media): Source(decoded.width, decoded.height, decoded.data)}
+        frames = tuple(Frame(frame.time_ms, frame.width, frame.height) for frame in decoded.frames)
+        self._videos.put(media.digest, frames)
+        self._layout_files.write(self._name_of_video(media.digest), msgspec.msgpack.encode(frames))
+        return {
+            MediaKey.of_frame(media.digest, frame): Source(each.width, each.height, each.data)
+            for frame, each in zip(frames, decoded.frames, strict=True)
+        }
 
     def _check(self, layout: Layout, media: Media) -> None:
         name = NAMES[media.kind]
@@ -207,20 +260,40 @@ class Reader:
                 )
 
     def _pieces(self, media: Media, request: _Request) -> MediaPieces:
-        key = MediaKey.of(media)
-        layout = self._layout(key)
-        if layout is None:
-            raise InternalError("the layout of a picture is gone; send the request again")
-        medium = Medium(media, self._bytes_of(media, request.files), layout, request.is_wanted, self._encoding)
-        return pieces(layout, self._context, key, list(medium.sources))
+        data, num_before = self._bytes_of(media, request.files), 0
+        made: list[tuple[int, ...] | MediaRows] = []
+        stamps = [frame.stamp for frame in self._frames(media.digest)] if media.kind == "video" else []
+        keys = self._keys(media)
+        for number, key in enumerate(keys):
+            layout = self._layout(key)
+            if layout is None:
+                break
+            if stamps:
+                made.append(tuple(self._tokenize(stamps[number])))
+            medium = Medium(media, key, data, layout, request.is_wanted, self._encoding, num_before=num_before)
+            made += pieces(layout, self._context, key, list(medium.sources))
+            num_before += len(medium.sources)
+        else:
+            if keys:
+                return tuple(made)
+        raise InternalError("the layout of a picture is gone; send the request again")
 
     def _source_again(self, medium: Medium) -> Source:
         """For the encoding thread: what was just decoded, or the file decoded again."""
         source = self._sources.pop(medium.key)
         if source is None:
             with contextlib.closing(DecodingChild()) as child:
-                source = self._decoded(medium.media, medium.data or self._files.get(medium.key.digest), child)
+                data = medium.data or self._files.get(medium.media.digest)
+                decoded = self._decoded(medium.media, data, child)
+            source = decoded.pop(medium.key, None)
+            for key, each in decoded.items():  # the video's other frames
+                self._sources.put(key, each)
+        if source is None:
+            raise InternalError("a picture is not decoded as it was before; send the request again")
         return source
+
+    def _name_of_video(self, digest: str) -> str:
+        return f"{self._context} {digest} {self._limits.video_fps:g} {self._limits.max_frames} frames"
 
     def _name(self, key: MediaKey) -> str:
         return f"{self._context} {key}"

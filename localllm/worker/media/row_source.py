@@ -20,14 +20,23 @@ Rows = npt.NDArray[np.float32]
 
 
 class Medium:
-    """One picture or sound of one request."""
+    """One picture, frame of a video, or sound of one request."""
 
     def __init__(
-        self, media: Media, data: bytes | None, layout: Layout, is_wanted: Callable[[], bool], encoding: Encoding
+        self,
+        media: Media,
+        key: MediaKey,
+        data: bytes | None,
+        layout: Layout,
+        is_wanted: Callable[[], bool],
+        encoding: Encoding,
+        *,
+        num_before: int = 0,
     ) -> None:
-        """`data`: the file; None if all rows are kept."""
+        """`data`: the file; None if all rows are kept. `num_before`: chunks of the video's earlier frames."""
         self.media = media
-        self.key = MediaKey.of(media)
+        self.key = key
+        self.num_before = num_before
         self.data = data
         self.is_wanted = is_wanted
         self.sources = [ChunkRows(self, index, encoding) for index in range(len(layout.spans))]

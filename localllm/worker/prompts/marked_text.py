@@ -97,7 +97,7 @@ class MarkedText:
                     return None
                 if tuple(tokens[at : at + len(rows.ids)]) != rows.ids:
                     return None
-                found.append(MediaSpan(Span(at, rows), "image" if part.kind == "image" else "audio"))
+                found.append(MediaSpan(Span(at, rows), "audio" if part.kind == "audio" else "image"))
                 at += len(rows.ids)
         return found
 

@@ -73,12 +73,12 @@ def test_the_rows_of_the_largest_picture_are_counted_as_libmtmd_makes_them(tmp_p
 
 
 FACTS: dict[MediaModelKind, tuple[tuple[str, ...], int]] = {
-    "mlp": (("image",), 0),
-    "gemma3": (("image",), 16),
-    "idefics3": (("image",), 0),
-    "qwen2vl": (("image",), 0),
+    "mlp": (("image", "video"), 0),
+    "gemma3": (("image", "video"), 16),
+    "idefics3": (("image", "video"), 0),
+    "qwen2vl": (("image", "video"), 0),
     "voxtral": (("audio",), 0),
-    "omni": (("image", "audio"), 0),
+    "omni": (("image", "video", "audio"), 0),
 }
 """What it reads, and how many rows it needs in one ubatch."""
 

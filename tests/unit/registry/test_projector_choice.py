@@ -27,7 +27,7 @@ def test_a_bare_file_gets_the_projector_beside_it_if_that_is_for_no_other_model(
     made = write_media_model("gemma3", tmp_path)
     projector = found(made.model).projector
     assert projector is not None
-    assert (projector.path, projector.info.reads) == (made.projector, ("image",))
+    assert (projector.path, projector.info.reads) == (made.projector, ("image", "video"))
     other = shutil.copy(made.model, tmp_path / "other.gguf")
     assert found(made.model).projector == projector, "its name says whose it is"
     assert found(Path(other)).no_media == "it has no projector (mmproj); --mmproj FILE names one"

@@ -119,7 +119,7 @@ def props_of(
         model_alias=id,
         model_ftype=info.file_type,
         model_path=f"{id.replace('/', '_').replace(':', '_')}.gguf",
-        modalities={"vision": "image" in reads, "video": False, "audio": "audio" in reads},
+        modalities={"vision": "image" in reads, "video": "video" in reads, "audio": "audio" in reads},
         chat_template=templates.get("default", ""),
         chat_template_tool_use=templates.get("tool_use", UNSET),
         # Messages are adapted to each template, so all of this works with any.

@@ -18,7 +18,7 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     """GGUF's architecture, e.g. `qwen3`."""
-    input_modalities: tuple[Literal["text", "image", "audio"], ...]
+    input_modalities: tuple[Literal["text", "image", "video", "audio"], ...]
     output_modalities: tuple[Literal["text", "embeddings", "scores"], ...]
 
 
