@@ -14,7 +14,7 @@ from localllm.registry.projector_choice import find_projector, useful_projector
 from localllm.registry.resolve import ModelFile, resolve
 from localllm.types.load_options import LoadOptions
 from tests.models.media import write_media_model
-from tests.models.raw import U32, key
+from tests.models.raw import STRING, U32, key
 from tests.models.rekeyed import Rekeyed
 
 
@@ -57,7 +57,11 @@ def test_one_that_nobody_named_and_is_of_no_use_leaves_text_and_its_reason(tmp_p
     with pytest.raises(InvalidParameter, match="5000 is more than the 4,096 tokens of this model's largest picture"):
         found(made.model, image_min_tokens=5000)
     assert found(made.model, projector="off").no_media.startswith("its projector is off")
-    made.projector.write_bytes(made.projector.read_bytes()[:1000])
+    kind = "clip.projector_type"
+    whole = made.projector.read_bytes()
+    made.projector.write_bytes(Rekeyed(whole).having(kind, key(kind, STRING, "hunyuanvl")))
+    assert "is of type hunyuanvl, whose pictures depend on their place in the prompt" in found(made.model).no_media
+    made.projector.write_bytes(whole[:1000])
     companion = found(made.model)
     assert companion.projector is None
     assert "its projector cannot be used: mmproj-tiny-qwen2vl.gguf is not a usable GGUF file" in companion.no_media
