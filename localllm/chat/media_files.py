@@ -11,6 +11,7 @@ import base64
 import binascii
 import hashlib
 import json
+import re
 import secrets
 import weakref
 from collections.abc import Iterable
@@ -59,6 +60,21 @@ def decoded(given: bytes) -> bytes | None:
         return base64.b64decode(bare + b"=" * (-len(bare) % 4), validate=True)
     except (binascii.Error, ValueError):
         return None
+
+
+_TAKEN = re.compile(re.escape(REFERENCE) + "([0-9a-f]{64})")
+
+
+def put_back(text: str) -> str:
+    """A text with the base64 of files in place of references to them."""
+    if REFERENCE not in text:
+        return text
+    return _TAKEN.sub(_base64_of, text)
+
+
+def _base64_of(taken: re.Match[str]) -> str:
+    file = _files.get(taken[1])
+    return "" if file is None else base64.b64encode(file.data).decode()
 
 
 _MAGIC: tuple[tuple[bytes, MediaKind], ...] = (

@@ -17,7 +17,7 @@ import pytest
 
 from localllm import LLM
 from localllm.client.sidecar import Sidecar
-from tests.later import ollama, openai
+from tests.later import anthropic, ollama, openai
 from tests.models import families
 from tests.models.media import COLORS, TEMPLATE, MediaModel, MediaModelKind
 from tests.pictures import data_url, png, video, wav
@@ -84,8 +84,51 @@ def test_the_official_clients_get_one_answer_and_the_picture_is_encoded_once(
         assert ollamas.chat(model, [turn], options={"temperature": 0}).message.content == "green"
         bare = base64.b64encode(picture("green")).decode()
         assert ollamas.generate(model, "Here?", images=[bare], options={"temperature": 0}).response == "green"
+    with anthropic.Anthropic(base_url=seeing.url, api_key=seeing.token, max_retries=0) as claude:
+        _asked_as_claude_code(claude, model)
+    _asked_as_codex(client, model)
     last = chat(http, "Hello", {"role": "assistant", "content": "Hello"}, [image_part("green")])
     assert (text_of(last), last["timings"]["encode_ms"], last["timings"]["encode_cached"]) == ("green", 0, 1)
+
+
+def _asked_as_claude_code(claude: anthropic.Anthropic, model: str) -> None:
+    """In a user's turn, and in a tool's result."""
+    source = {"type": "base64", "media_type": "image/png", "data": base64.b64encode(picture("green")).decode()}
+    image = {"type": "image", "source": source}
+    call = {"type": "tool_use", "id": "c", "name": "Read", "input": {"file_path": "a.png"}}
+    result = {"type": "tool_result", "tool_use_id": "c", "content": [image]}
+    read = [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    for turns in ([{"role": "user", "content": [image]}], [{"role": "user", "content": "Look."}, *read]):
+        messages: Any = turns
+        made = claude.messages.create(
+            model=model, max_tokens=5, messages=messages, extra_body={"temperature": 0, "timings": True}
+        ).to_dict()
+        assert [block["text"] for block in made["content"]] == ["green"]  # type: ignore[attr-defined]
+        assert (made["timings"]["encode_ms"], made["timings"]["encode_cached"]) == (0, 1)  # type: ignore[index]
+        counted = claude.messages.count_tokens(model=model, messages=messages).input_tokens
+        usage: Any = made["usage"]
+        assert counted == usage["input_tokens"] + usage["cache_read_input_tokens"]
+
+
+def _asked_as_codex(client: openai.OpenAI, model: str) -> None:
+    """In a user's turn that a later one continues, and in a tool's result."""
+    image = {"type": "input_image", "image_url": data_url(picture("green")), "detail": "auto"}
+    question: Any = [{"role": "user", "content": [{"type": "input_text", "text": "What?"}, image]}]
+    first = client.responses.create(model=model, input=question, temperature=0)
+    assert first.output_text == "green"
+    assert first.usage is not None
+    assert first.usage.input_tokens_details.to_dict()["image_tokens"] == 16
+    assert client.responses.input_tokens.count(model=model, input=question).input_tokens == first.usage.input_tokens
+    again = client.responses.create(model=model, input="Sure?", previous_response_id=first.id, temperature=0)
+    assert again.output_text == "green"
+    returned: Any = [
+        {"role": "user", "content": "Look."},
+        {"type": "function_call", "call_id": "c", "name": "view_image", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": [image]},
+    ]
+    made = client.responses.create(model=model, input=returned, temperature=0, extra_body={"timings": True}).to_dict()
+    assert made["timings"]["encode_cached"] == 1  # type: ignore[index]
+    assert client.responses.create(model=model, input=returned, temperature=0).output_text == "green"
 
 
 def test_pictures_and_sounds_are_told_apart_by_content_and_order(http: httpx.Client) -> None:

@@ -150,7 +150,7 @@ def test_what_must_be_distinct_is_so_alone_among_others_and_streamed(tiny_chat_m
 
 
 def test_a_document_is_closed_at_its_limit_alike_alone_among_others_and_streamed(tiny_chat_model: Path) -> None:
-    letters = {"type": "array", "items": {"type": "string", "minLength": 9}, "minItems": 3, "uniqueItems": True}
+    letters = {"type": "array", "items": {"type": "string", "minLength": 2}, "minItems": 3, "uniqueItems": True}
     schema = Structure.json({"properties": {"a": letters}, "required": ["a"], "type": "object"}, close_at_limit=True)
     sizes = (70, 90, 120, 160)
 

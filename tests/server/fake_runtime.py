@@ -332,9 +332,10 @@ class FakeRuntime(Runtime):
         return "".join(f"<{message.role}>{message.content}" for message in read)
 
     async def count(self, model_id: str, said: Conversation, rendering: Rendering = NO_RENDERING) -> int:
-        """As many tokens as bytes, and four for each picture."""
+        """As many tokens as bytes, and four for each picture that it reads."""
         text = await self.render(model_id, said.messages, rendering)
-        return len(await self.tokenize(model_id, text)) + 4 * len(said.files)
+        seen = [medium for message in said.messages for medium in message.media if medium.kind in self.reads]
+        return len(await self.tokenize(model_id, text)) + 4 * len(seen)
 
     async def status(self, model_id: str) -> EngineStatus:
         self._check(model_id)

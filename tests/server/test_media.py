@@ -48,9 +48,13 @@ def _user(*content: object) -> list[Any]:
             "messages[2].content[0]",
         ),
         ("/apply-template", {"messages": _user(PICTURE)}, "messages[0].content[0]"),
-        ("/v1/responses", {"input": _user({"type": "input_image", "image_url": "data:"})}, "input[0].content[0]"),
+        ("/v1/responses", {"input": _user({**PICTURE, "type": "input_image"})}, "input[0].content[0]"),
         ("/v1/responses", {"input": _user({"type": "input_file", "file_id": "x"})}, "input[0].content[0]"),
-        ("/v1/responses", {"input": _user({"type": "input_audio", "input_audio": {}})}, "input[0].content[0]"),
+        (
+            "/v1/responses",
+            {"input": _user({"type": "input_audio", "input_audio": {"data": "AA"}})},
+            "input[0].content[0]",
+        ),
         ("/v1/messages", {"max_tokens": 5, "messages": _user(CLAUDES)}, "messages[0].content[0]"),
         ("/v1/messages", {"max_tokens": 5, "system": [CLAUDES], "messages": _user()}, "system[0]"),
         ("/v1/messages", {"max_tokens": 5, "messages": _user({"type": "document", "source": {}})}, "'document'"),
@@ -88,9 +92,10 @@ def _chat(*parts: object) -> tuple[str, dict[str, Any]]:
 
 
 def _forms(data: bytes) -> list[tuple[str, dict[str, Any]]]:
-    """One picture, as clients of two dialects send it."""
+    """One picture, as clients of all dialects send it."""
     text, bare = {"type": "text", "text": "What?"}, base64.b64encode(data).decode()
     url_safe = base64.urlsafe_b64encode(data).decode().rstrip("=")
+    claudes = {"type": "image", "source": {"type": "base64", "media_type": "image/webp", "data": bare}}
     return [
         _chat({"type": "image_url", "image_url": {"url": data_url(data)}}, text),
         _chat({"type": "image_url", "image_url": {"url": data_url(data, "application/octet-stream")}}, text),
@@ -103,6 +108,8 @@ def _forms(data: bytes) -> list[tuple[str, dict[str, Any]]]:
             {"model": "tiny", "messages": [{"role": "user", "content": "What?", "images": [data_url(data)]}]},
         ),
         ("/api/generate", {"model": "tiny", "prompt": "What?", "images": [bare]}),
+        ("/v1/messages", {"messages": _user(claudes, text), "max_tokens": 5}),
+        ("/v1/responses", {"input": _user({"type": "input_image", "image_url": data_url(data)}, text)}),
     ]
 
 
@@ -197,6 +204,78 @@ def test_pictures_of_tools_and_earlier_turns_are_read_and_those_that_are_none_ge
     first, _, result = served.runtime.requests[-1].messages or ()
     assert (len(first.media), len(result.media)) == (1, 1)
     assert "image omitted" in str(first.parts[0])
+
+
+def _claudes(picture: bytes = SMALL, **source: Any) -> dict[str, Any]:
+    bare = base64.b64encode(picture).decode()
+    return {"type": "image", "source": source or {"type": "base64", "media_type": "image/png", "data": bare}}
+
+
+def _read_by_claude_code(*content: Any) -> dict[str, Any]:
+    """A session whose tool returned this."""
+    call = {"type": "tool_use", "id": "c", "name": "Read", "input": {"file_path": "a.png"}}
+    result = {"type": "tool_result", "tool_use_id": "c", "content": list(content)}
+    return {
+        "max_tokens": 5,
+        "messages": [
+            *_user({"type": "text", "text": "Look."}),
+            {"role": "assistant", "content": [call]},
+            *_user(result),
+        ],
+    }
+
+
+@pytest.mark.parametrize("data", [SMALL, LARGE])
+def test_a_picture_that_claude_code_reads_is_seen_or_gets_a_note_and_is_counted(served: Served, data: bytes) -> None:
+    body = _read_by_claude_code({"type": "text", "text": "Here:"}, _claudes(data))
+    assert served.http.post("/v1/messages", json=body).status_code == 200
+    result = (served.runtime.requests[-1].messages or ())[-1]
+    assert (result.role, result.media) == ("tool", ())
+    assert result.content == "Here:\n[image omitted: the model cannot see images]"
+    plain = served.http.post("/v1/messages/count_tokens", json=body).json()["input_tokens"]
+    served.runtime.reads = frozenset({"image"})
+    assert served.http.post("/v1/messages", json=body).status_code == 200
+    result = (served.runtime.requests[-1].messages or ())[-1]
+    assert (result.role, result.tool_call_id, result.parts[0]) == ("tool", "c", "Here:")
+    assert [file.data for file in served.runtime.requests[-1].media] == [data]
+    counted = served.http.post("/v1/messages/count_tokens", json=body).json()["input_tokens"]
+    assert counted == plain - len("\n[image omitted: the model cannot see images]") + 4
+
+
+@pytest.mark.parametrize(
+    ("block", "says"),
+    [
+        (_claudes(type="base64", data="not base64!"), "not valid base64"),
+        (_claudes(type="base64"), "source.data"),
+        (_claudes(type="url", url="https://example.com/a.png"), "--media-urls public"),
+        (_claudes(type="url", url="file:///etc/passwd"), "are never read"),
+        (_claudes(type="file", file_id="file_1"), "send it as base64"),
+        ({"type": "image"}, "source"),
+        ({"type": "document", "source": {"type": "base64", "data": "AAAA"}}, "send their text"),
+    ],
+)
+def test_what_is_no_picture_is_refused_in_claudes_words_and_a_note_in_a_result(
+    served: Served, block: dict[str, Any], says: str
+) -> None:
+    served.runtime.reads = frozenset({"image"})
+    response = served.http.post("/v1/messages", json={"max_tokens": 5, "messages": _user(block)})
+    error = response.json()["error"]
+    assert (response.status_code, error["type"]) == (400, "invalid_request_error")
+    assert says in error["message"]
+    assert "messages[0].content[0]" in error["message"]
+    if says != "--media-urls public":
+        assert served.http.post("/v1/messages", json=_read_by_claude_code(block)).status_code == 200
+        assert "omitted" in (served.runtime.requests[-1].messages or ())[-1].content
+
+
+def test_base64_that_a_call_writes_is_text(served: Served) -> None:
+    """Arguments are objects in this API, so a file's base64 stands in them like a picture's."""
+    bare = base64.b64encode(LARGE).decode()
+    body = _read_by_claude_code(_claudes(SMALL))
+    body["messages"][1]["content"][0]["input"] = {"new_string": bare, "data": data_url(LARGE)}
+    assert served.http.post("/v1/messages", json=body).status_code == 200
+    _, answer, _ = served.runtime.requests[-1].messages or ()
+    assert json.loads(answer.tool_calls[0].arguments) == {"new_string": bare, "data": data_url(LARGE)}
 
 
 def test_too_much_media_is_refused_with_the_numbers() -> None:

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.server.apis.responses.store import OVERHEAD_BYTES, ResponseStore, StoredResponse
+from localllm.types import MediaFile
 
 
 def _kept(size_bytes: int, owner: str = "") -> StoredResponse:
@@ -29,6 +30,19 @@ def test_bytes_are_a_limit_of_their_own() -> None:
         assert store.put(id, _kept(900))
     assert store.get("a") is None
     assert (len(store), store.size_bytes) == (2, 1800)
+
+
+def test_a_picture_of_many_responses_counts_once_for_each_owner_until_the_last_of_them_is_gone() -> None:
+    store, picture = ResponseStore(1000, 10_000), (MediaFile("digest", bytes(4000)),)
+    for id in "abc":
+        assert store.put(id, _kept(600, "ann")._replace(files=picture))
+    assert store.size_bytes == 3 * 600 + 4000
+    assert store.put("d", _kept(600, "ben")._replace(files=picture))
+    assert (len(store), store.size_bytes) == (3, 2 * 600 + 4000 + 600 + 4000)
+    for id in "abcd":
+        store.delete(id)
+    assert (len(store), store.size_bytes) == (0, 0)
+    assert not store.put("e", _kept(600)._replace(files=(MediaFile("large", bytes(9_500)),)))
 
 
 def test_what_is_larger_than_everything_may_be_is_not_kept_and_displaces_nothing() -> None:

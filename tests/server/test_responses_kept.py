@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,8 +10,9 @@ import pydantic
 import pytest
 
 from localllm.settings.config import Settings
-from localllm.types import Delta, Message, TokenLogprob
+from localllm.types import Delta, MediaFile, Message, TokenLogprob
 from tests.later import openai
+from tests.pictures import LARGE, SMALL, data_url
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import FINISH
 
@@ -184,3 +186,39 @@ def test_a_response_of_one_key_is_nobody_elses(guarded: Served) -> None:
     assert guarded.http.post("/v1/responses", json=continued, headers=other).status_code == 400
     assert guarded.http.get(url, headers=mine).status_code == 200
     assert guarded.http.get(url).status_code == 401
+
+
+def _shown(picture: bytes) -> dict[str, Any]:
+    return {"type": "input_image", "image_url": data_url(picture), "detail": "high"}
+
+
+@pytest.mark.parametrize("picture", [SMALL, LARGE])
+def test_pictures_are_kept_with_the_response_and_a_compaction_returns_them(
+    served: Served, client: openai.OpenAI, picture: bytes
+) -> None:
+    served.runtime.reads = frozenset({"image"})
+    asked: Any = [
+        {"role": "user", "content": [{"type": "input_text", "text": "What?"}, _shown(picture)]},
+        {"type": "function_call", "call_id": "c", "name": "view_image", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": [_shown(SMALL)]},
+        {"type": "computer_call_output", "call_id": "d", "output": {**_shown(picture), "type": "computer_screenshot"}},
+    ]
+    first = client.responses.create(model="tiny", input=asked)
+    second = client.responses.create(model="tiny", input="And?", previous_response_id=first.id)
+    for request in served.runtime.requests[-2:]:
+        said = request.messages or ()
+        assert [medium.detail for medium in said[0].media] == ["high"]
+        assert [len(message.media) for message in said[:4]] == [1, 0, 1, 1]
+        assert {file.data for file in request.media} == {picture, SMALL}
+    without, *_ = client.responses.input_items.list(second.id, order="asc").data
+    assert (without.to_dict()["content"][1]) == {"type": "input_image", "detail": "high"}  # type: ignore[index]
+    items = client.responses.input_items.list(second.id, order="asc", include=["message.input_image.image_url"])
+    assert items.data[0].to_dict()["content"][1] == _shown(picture)  # type: ignore[index]
+    body = {"model": "tiny", "previous_response_id": second.id}
+    compacted = served.http.post("/v1/responses/compact", json=body).json()["output"]
+    assert compacted[0]["content"][1] == _shown(picture)
+    client.responses.create(model="tiny", input=compacted)
+    assert served.runtime.requests[-1].media == (MediaFile(hashlib.sha256(picture).hexdigest(), picture),)
+    served.runtime.reads = frozenset()
+    client.responses.create(model="tiny", input="Still?", previous_response_id=second.id)
+    assert "image omitted" in (served.runtime.requests[-1].messages or ())[0].content

@@ -11,6 +11,7 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta, Raw, UnsetType
 
+from localllm.chat.media_files import put_back
 from localllm.chat.unreadable import with_parts
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.types import Media, Message
@@ -46,9 +47,11 @@ def wrong_content(kind: str, path: str) -> UnsupportedParameter:
 
 
 def json_of(given: Raw | UnsetType) -> str:
-    """The JSON as text; empty for null."""
+    """The JSON as text; empty for null. Base64 that was taken out of the body, as of a file that a call writes, stands
+    in it again.
+    """
     text = "" if isinstance(given, UnsetType) else bytes(given).decode("utf-8", "replace").strip()
-    return "" if text == "null" else text
+    return "" if text == "null" else put_back(text)
 
 
 def json_or_text(given: Raw | UnsetType, path: str) -> str:

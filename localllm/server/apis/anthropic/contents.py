@@ -1,7 +1,8 @@
 """The system prompt and the messages of a request, as clients write them, and their conversion to a `Conversation`.
 
-Images and documents that are no text are refused in the turn to answer; elsewhere a note stands for them. What tools
-of other vendors did is shown as calls and results. Knows nothing of templates or replies.
+Documents that are no text, and images that are none, are refused in the turn to answer; elsewhere a note stands for
+them. What tools of other vendors did is shown as calls and results. Whether a model reads images is decided where it
+runs. Knows nothing of templates or replies.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from typing import Any, ClassVar, Literal
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from localllm.chat.media_files import MediaReading
 from localllm.chat.unreadable import drop, first_refused, stand_in, texts_in
-from localllm.errors import InvalidParameter
+from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.server.requests.call_ids import with_ids
 from localllm.server.requests.field_rules import Fates, Nested, RefusedField
 from localllm.server.requests.parse import decoded, decoding
-from localllm.server.requests.values import json_of, message_of, needed, wrong_content
-from localllm.types import Message, ToolCall
+from localllm.server.requests.values import json_of, message_of, missing, needed, wrong_content
+from localllm.types import Media, Message, ToolCall
 from localllm.types.conversation import Conversation
 
 _BILLING = re.compile(r"\Ax-anthropic-billing-header:[^\n]*\n*")
@@ -34,11 +36,31 @@ _TEXT_FIELDS = ("title", "source", "context", "content", "tool_name")
 """Fields in which blocks other than `text` have theirs."""
 
 
+class ImageSource(msgspec.Struct, frozen=True):
+    """Where an image is. `media_type` is not read: the content says what it is."""
+
+    type: str
+    data: str | None = None
+    url: str | None = None
+
+    def media(self, path: str, reading: MediaReading) -> Media:
+        """Raises `InvalidParameter`, `UnsupportedParameter`."""
+        if self.type == "base64":
+            return reading.image(needed(self.data, f"{path}.source.data"), path)
+        if self.type == "url":
+            return reading.image(needed(self.url, f"{path}.source.url"), path)
+        raise UnsupportedParameter(
+            f"{path}.source: images of type {clipped(self.type)!r} are not supported, since no files are stored; send "
+            "it as base64",
+            param=f"{path}.source.type",
+        )
+
+
 class Block(msgspec.Struct, frozen=True, kw_only=True):
-    """A block without calls: text, or what a note or its own texts stand for."""
+    """A block without calls: text, an image, or what a note or its own texts stand for."""
 
     fates: ClassVar[Fates] = Fates(
-        {"transformations": RefusedField("images are not supported yet")},
+        {"transformations": RefusedField("images are read as they are sent; change them first")},
         {
             "cache_control": "common prefixes are always cached",
             "caller": "every call comes from the model itself",
@@ -52,7 +74,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     text: str | None = None
     source: Raw | UnsetType = UNSET
-    """Of an image, a document or a search result. Texts are used; others are refused in the turn to answer."""
+    """Of an image, a document or a search result. Documents other than texts are refused in the turn to answer."""
     title: Raw | UnsetType = UNSET
     context: Raw | UnsetType = UNSET
     tool_name: Raw | UnsetType = UNSET
@@ -60,11 +82,17 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     content: Raw | UnsetType = UNSET
     """Set for results of tools and of searches: a text, blocks, or what a vendor's own tool returned."""
 
-    def texts(self, path: str, notes: list[str], *, refuses: bool = False) -> list[str]:
-        """Its texts, and stand-ins for the rest. `refuses`: what a model cannot read is an error.
+    def parts(self, path: str, notes: list[str], reading: MediaReading, *, refuses: bool = False) -> list[str | Media]:
+        """Its texts and image, and stand-ins for the rest. `refuses`: what no model reads is an error.
 
         Raises `InvalidParameter`, `UnsupportedParameter`.
         """
+        if self.type == "image" and self.text is None:
+            return [self._image_or_note(path, notes, reading, refuses=refuses)]
+        return [*self.texts(path, notes, refuses=refuses)]
+
+    def texts(self, path: str, notes: list[str], *, refuses: bool = False) -> list[str]:
+        """Its texts, and stand-ins for the rest, images too. Raises as `parts`."""
         if self.type == "text":
             return [needed(self.text, f"{path}.text")]
         if self.text is not None and not refuses:
@@ -72,10 +100,32 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
         fields = {name: _values(getattr(self, name), f"{path}.{name}") for name in _TEXT_FIELDS}
         inner: list[str] = []
         texts = [*texts_in({"type": self.type, **fields}, path, inner)]
+        if refuses and self.type == "document" and (inner or not texts):
+            raise _unread_document(path)
         if refuses and (inner or not texts or self.type not in _WITH_TEXTS):
             raise wrong_content(self.type, path)
         notes += inner
         return texts or [stand_in(self.type, path, notes)]
+
+    def _image_or_note(self, path: str, notes: list[str], reading: MediaReading, *, refuses: bool) -> Media | str:
+        try:
+            if isinstance(self.source, UnsetType):
+                raise missing(f"{path}.source")
+            with decoding(f"{path}.source"):
+                source: ImageSource = decoded(self.source, ImageSource)
+            return source.media(path, reading)
+        except (InvalidParameter, UnsupportedParameter):
+            if refuses:
+                raise
+            return stand_in(self.type, path, notes)
+
+
+def _unread_document(path: str) -> UnsupportedParameter:
+    return UnsupportedParameter(
+        f"{path}: content of type 'document' is read if its source is text or content; PDF and other files are not "
+        "supported yet; send their text",
+        param=f"{path}.source",
+    )
 
 
 _WITH_TEXTS = ("document", "search_result", "tool_reference")
@@ -126,27 +176,33 @@ def to_conversation(system: str | list[Block] | None, said: Sequence[InputMessag
     if not said:
         raise InvalidParameter("messages: at least one message is required", param="messages")
     notes: list[str] = []
-    messages = [*_system(system)]
+    reading = MediaReading()
+    messages = [*_system(system, reading)]
     last = max((index for index, message in enumerate(said) if message.role == "user"), default=-1)
     first = first_refused(["tool" if message.has_results else message.role for message in said])
     for index, message in enumerate(said):
         if message.clear_at != "next_user_message" or index > last:
-            messages += _turn(message, f"messages[{index}]", notes, refuses=index >= first)
+            messages += _turn(message, f"messages[{index}]", notes, reading, refuses=index >= first)
     if not any(message.role != "system" for message in messages):
         raise InvalidParameter("messages: at least one user message is required", param="messages")
-    return Conversation(with_ids(messages), tuple(notes))
+    return Conversation(with_ids(messages), tuple(notes), reading.files)
 
 
-def _system(system: str | list[Block] | None) -> Iterator[Message]:
+def _system(system: str | list[Block] | None, reading: MediaReading) -> Iterator[Message]:
     blocks = system if isinstance(system, list) else [Block(type="text", text=system or "")]
-    texts = [text for index, block in enumerate(blocks) for text in block.texts(f"system[{index}]", [], refuses=True)]
-    kept = [*filter(None, (_BILLING.sub("", text) for text in texts))]
+    kept: list[str | Media] = []
+    for index, block in enumerate(blocks):
+        for part in block.parts(f"system[{index}]", [], reading, refuses=True):
+            said = _BILLING.sub("", part) if isinstance(part, str) else part
+            kept += [said] if said else []
     if kept:
         yield message_of("system", kept)
 
 
-def _turn(message: InputMessage, path: str, notes: list[str], *, refuses: bool) -> Iterator[Message]:
-    """Consecutive texts and calls are one message, and every result is one, in their order."""
+def _turn(
+    message: InputMessage, path: str, notes: list[str], reading: MediaReading, *, refuses: bool
+) -> Iterator[Message]:
+    """Consecutive texts, images and calls are one message, and every result is one, in their order."""
     if isinstance(message.content, str):
         yield Message(message.role, message.content)
         return
@@ -155,11 +211,11 @@ def _turn(message: InputMessage, path: str, notes: list[str], *, refuses: bool) 
         where = f"{path}.content[{index}]"
         if block.is_result:
             yield from turn.taken()
-            yield _result(block, where, notes)
+            yield _result(block, where, notes, reading)
         elif message.role == "assistant":
             turn.add(block, where, notes)
         else:
-            turn.texts += block.texts(where, notes, refuses=refuses)
+            turn.parts += block.parts(where, notes, reading, refuses=refuses)
     yield from turn.taken() if turn or message.content else [Message(message.role, "")]
 
 
@@ -168,12 +224,12 @@ class _Turn:
 
     def __init__(self, role: str) -> None:
         self._role = role
-        self.texts: list[str] = []
+        self.parts: list[str | Media] = []
         self.thoughts: list[str] = []
         self.calls: list[ToolCall] = []
 
     def __bool__(self) -> bool:
-        return bool(self.texts or self.thoughts or self.calls)
+        return bool(self.parts or self.thoughts or self.calls)
 
     def add(self, block: ContentBlock, path: str, notes: list[str]) -> None:
         """A block of an assistant's message."""
@@ -186,37 +242,36 @@ class _Turn:
             self.thoughts.append("")
             drop(block.type, path, notes)
         else:
-            self.texts += block.texts(path, notes)
+            self.parts += block.texts(path, notes)
 
     def taken(self) -> Iterator[Message]:
         """The message, if there is any."""
         if self:
             yield msgspec.structs.replace(
-                message_of(self._role, self.texts),
+                message_of(self._role, self.parts),
                 thought="\n\n".join(filter(None, self.thoughts)),
                 tool_calls=tuple(self.calls),
             )
-        self.texts, self.thoughts, self.calls = [], [], []
+        self.parts, self.thoughts, self.calls = [], [], []
 
 
-def _result(block: ContentBlock, path: str, notes: list[str]) -> Message:
+def _result(block: ContentBlock, path: str, notes: list[str], reading: MediaReading) -> Message:
     call_id = needed(block.tool_use_id, f"{path}.tool_use_id") if block.type == "tool_result" else block.tool_use_id
-    texts = _result_texts(block, f"{path}.content", notes)
-    first = texts[0] if texts else ""
+    parts = _result_parts(block, f"{path}.content", notes, reading)
+    first = parts[0] if parts and isinstance(parts[0], str) else ""
     if block.is_error and "error" not in first[:_ERROR_WITHIN].lower():
-        texts = [f"Error: {first}".rstrip(), *texts[1:]]
-    return msgspec.structs.replace(message_of("tool", texts), tool_call_id=call_id or "")
+        parts = [f"Error: {first}".rstrip(), *(parts[1:] if first else parts)]
+    return msgspec.structs.replace(message_of("tool", parts), tool_call_id=call_id or "")
 
 
-def _result_texts(block: ContentBlock, path: str, notes: list[str]) -> list[str]:
-    given = json_of(block.content)
-    if block.type not in ("tool_result", "mcp_tool_result") or not given:
+def _result_parts(block: ContentBlock, path: str, notes: list[str], reading: MediaReading) -> list[str | Media]:
+    if block.type not in ("tool_result", "mcp_tool_result") or isinstance(block.content, UnsetType):
         return [*texts_in(_values(block.content, path), path, notes)]
     with decoding(path):
-        content = decoded(given.encode(), str | list[Block])
+        content = decoded(block.content, str | list[Block] | None)
     if isinstance(content, str):
         return [content]
-    return [text for index, part in enumerate(content) for text in part.texts(f"{path}[{index}]", notes)]
+    return [part for index, each in enumerate(content or ()) for part in each.parts(f"{path}[{index}]", notes, reading)]
 
 
 def _values(given: Raw | UnsetType, path: str) -> Any:

@@ -61,12 +61,13 @@ async def count_tokens(request: Request) -> Response:
     body, offered, headers = await _read(request, CountRequest)
     conversation, rendering = body.prompt(offered)
     body.params()  # refuses values that the request itself would be refused for
-    count = TokenCount(await num_prompt_tokens(request, body.model, conversation.messages, rendering))
+    said, files = conversation.messages, conversation.files
+    count = TokenCount(await num_prompt_tokens(request, body.model, said, rendering, files))
     return json_response(count, headers | notes_header(conversation.notes))
 
 
 async def _read(request: Request, kind: type[T]) -> tuple[T, OfferedTools, dict[str, str]]:
     """The request, its tools, and the headers of the reply."""
-    state, body, headers = await read(request, known(kind))
+    state, body, headers = await read(request, known(kind), has_media=True)
     offered = body.offered(state.settings.hosted_tools)
     return body, offered, {"request-id": log.id_of(request.scope)} | left_out_header(offered.ignored, headers)

@@ -147,6 +147,7 @@ class CountRequest(SamplingFields, frozen=True, kw_only=True):
             self.params(),
             structure=self.structure(),
             messages=conversation.messages,
+            media=conversation.files,
             notes=conversation.notes,
             rendering=rendering,
             calling=offered.tooling.calling,

@@ -9,9 +9,9 @@ import hashlib
 from collections.abc import Iterable, Iterator
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
-from localllm.server.answers.remarks import remarks, timings_object
+from localllm.server.answers.remarks import final_timings, remarks
 from localllm.server.apis.anthropic import events
 from localllm.server.apis.anthropic.events import Event
 from localllm.server.apis.anthropic.replies import (
@@ -79,7 +79,7 @@ class Story:
             stop_reason=reason,
             stop_sequence=finish.stop if reason == "stop_sequence" else None,
             usage=usage_of(finish.usage),
-            timings=timings_object(finish.timings) if self._timings else UNSET,
+            timings=final_timings(finish, seconds=self._timings, speed=False),
             localllm=remarks(self._notes, cache_miss),
         )
         whole = self.message

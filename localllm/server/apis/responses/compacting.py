@@ -17,13 +17,14 @@ from localllm.errors import InternalError
 from localllm.server.answers.choices import CompleteAnswer
 from localllm.server.answers.remarks import Remarks, finish_reason, remarks
 from localllm.server.apis.responses.items import AnyItem, CompactionItem, InputText, MessageItem, new_id, sealed
+from localllm.server.apis.responses.media import shown
 from localllm.server.apis.responses.replies import ResponseUsage, usage_object
 from localllm.server.apis.responses.requests import ResponseRequest
 from localllm.server.apis.responses.tools import OfferedTools
 from localllm.server.requests import fields
 from localllm.server.requests.field_rules import Fates, RefusedField
 from localllm.server.requests.values import missing
-from localllm.types import GenerationRequest
+from localllm.types import GenerationRequest, MediaFile
 
 MAX_SUMMARY_TOKENS = 4096
 """Unless the request has `max_output_tokens`."""
@@ -53,7 +54,9 @@ class CompactRequest(ResponseRequest, frozen=True, kw_only=True):
         },
     )
 
-    def summary(self, conversation: Sequence[AnyItem], offered: OfferedTools) -> GenerationRequest:
+    def summary(
+        self, conversation: Sequence[AnyItem], offered: OfferedTools, files: Sequence[MediaFile]
+    ) -> GenerationRequest:
         """The request for the summary; its prompt begins like that of an answer, which may be cached.
 
         Raises `InvalidParameter`, `UnsupportedParameter`.
@@ -66,7 +69,7 @@ class CompactRequest(ResponseRequest, frozen=True, kw_only=True):
         changed = replace(
             self, max_output_tokens=limit, text=text, tool_choice="none", include=None, top_logprobs=None, stream=None
         )
-        return changed.generation([*conversation, asked], offered)
+        return changed.generation([*conversation, asked], offered, files)
 
 
 class CompactedResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,15 +84,21 @@ class CompactedResponse(msgspec.Struct, frozen=True, kw_only=True):
     localllm: Remarks | UnsetType = UNSET
 
 
-def compacted(conversation: Sequence[AnyItem], answer: CompleteAnswer, notes: Sequence[str]) -> CompactedResponse:
-    """The reply. Raises `Draining` if the server cut the summary short, `InternalError` if the model wrote none."""
+def compacted(
+    conversation: Sequence[AnyItem], files: Sequence[MediaFile], answer: CompleteAnswer, notes: Sequence[str]
+) -> CompactedResponse:
+    """The reply; the user's messages have their pictures, since the client keeps it.
+
+    Raises `Draining` if the server cut the summary short, `InternalError` if the model wrote none."""
     is_cut = finish_reason(answer.finish) == "length"
     text = answer.text.strip()
     if not text:
         why = "its thought reached the token limit" if is_cut else "it ended its answer at once"
         raise InternalError(f"the model wrote no summary: {why}; try again, with a larger max_output_tokens")
     notes = [*notes, *answer.notes, *(["the summary was cut at the token limit"] if is_cut else [])]
-    kept = [item for item in conversation if isinstance(item, MessageItem) and item.role in _KEPT]
+    said = (item for item in conversation if isinstance(item, MessageItem) and item.role in _KEPT)
+    by_digest = {file.digest: file for file in files}
+    kept = [shown(item, by_digest) for item in said]
     return CompactedResponse(
         id=new_id("resp"),
         created_at=int(time.time()),

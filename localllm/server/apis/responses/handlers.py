@@ -20,6 +20,7 @@ from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.server.answers import choices
 from localllm.server.answers.generation import asking_of
 from localllm.server.answers.story import drained, encoded, events_of
+from localllm.server.apis.responses import media
 from localllm.server.apis.responses import replies as out
 from localllm.server.apis.responses.compacting import CompactRequest, compacted
 from localllm.server.apis.responses.events import encode
@@ -39,11 +40,13 @@ from localllm.server.requests.body import field_notes, json_response, left_out_h
 from localllm.server.requests.counting import TokenCount, num_prompt_tokens
 from localllm.server.requests.reading import read
 from localllm.server.state import ServerState
+from localllm.types import MediaFile
 
 R = TypeVar("R", bound=ResponseRequest)
 Keep = Callable[[out.ResponseObject, bytes], None]
 """Stores a response, given also as JSON."""
 
+_WITH_MEDIA = {"message.input_image.image_url", "computer_call_output.output.image_url"}
 MAX_PAGE = 100
 DEFAULT_PAGE = 20
 """OpenAI's."""
@@ -68,14 +71,14 @@ def routes() -> list[Route]:
 
 async def create(request: Request) -> Response:
     """`POST /v1/responses`."""
-    state, parsed, said, conversation, mcp, offered, headers = await _read(request, ResponseRequest)
+    state, parsed, said, conversation, files, mcp, offered, headers = await _read(request, ResponseRequest)
     body = parsed.request
-    keep = _keeper(state.responses, body, conversation, _owner(request))
+    keep = _keeper(state.responses, body, conversation, files, _owner(request))
     asking = await asking_of(request, body, headers)
-    body.generation(conversation, offered)  # errors are reported before any tool is run
+    body.generation(conversation, offered, files)  # errors are reported before any tool is run
     approving = approved_calls(state.mcp, mcp, conversation, said.items)
     first: list[McpListTools | McpCall] = [*mcp.items, *await sse.unless_gone(request.receive, approving)]
-    generation = body.generation([*conversation, *first], offered)
+    generation = body.generation([*conversation, *first], offered, files)
     generation = msgspec.structs.replace(generation, notes=tuple(said.notes))
     answering = await asking.answers([generation], stream=bool(body.stream))
     response = out.begun(body, asking.name, store=keep is not None, tools=parsed.tools, choice=parsed.choice)
@@ -97,7 +100,7 @@ async def create(request: Request) -> Response:
             body=body,
             conversation=conversation,
             hubs=state.mcp,
-            generate=lambda body, items: body.generation(items, offered),
+            generate=lambda body, items: body.generation(items, offered, files),
             deadline_s=_deadline_s(state, body),
             max_rounds=state.settings.mcp_max_rounds,
         )
@@ -121,8 +124,8 @@ async def count_tokens(request: Request) -> Response:
     """`POST /v1/responses/input_tokens`: prompt tokens of the same request; nothing is stored."""
     given = await _read(request, ResponseRequest)
     body = given.parsed.request
-    asked = body.generation(given.conversation, given.offered)
-    count = await num_prompt_tokens(request, body.model, asked.messages or (), asked.rendering)
+    asked = body.generation(given.conversation, given.offered, given.files)
+    count = await num_prompt_tokens(request, body.model, asked.messages or (), asked.rendering, asked.media)
     return json_response(TokenCount(count, "response.input_tokens"), given.headers | notes_header(given.said.notes))
 
 
@@ -130,12 +133,12 @@ async def compact(request: Request) -> Response:
     """`POST /v1/responses/compact`: the model summarizes the conversation; nothing is stored."""
     given = await _read(request, CompactRequest)
     asking = await asking_of(request, given.parsed.request, given.headers)
-    generation = given.parsed.request.summary(given.conversation, given.offered)
+    generation = given.parsed.request.summary(given.conversation, given.offered, given.files)
     generation = msgspec.structs.replace(generation, notes=tuple(given.said.notes))
     answers = (await asking.answers([generation], stream=False)).result()
     notes = [*given.offered.notes, *(note for answer in answers for note in field_notes(answer.notes))]
     (answer,) = await asking.whole(answers, choices.collect(answers))
-    return json_response(compacted(given.conversation, answer, notes), asking.headers)
+    return json_response(compacted(given.conversation, given.files, answer, notes), asking.headers)
 
 
 class _Read(NamedTuple, Generic[R]):
@@ -145,6 +148,8 @@ class _Read(NamedTuple, Generic[R]):
     parsed: ParsedRequest[R]
     said: ParsedInput
     conversation: list[AnyItem]
+    files: tuple[MediaFile, ...]
+    """All pictures and sounds of the conversation."""
     mcp: McpOffer
     offered: OfferedTools
     headers: dict[str, str]
@@ -155,15 +160,16 @@ async def _read(request: Request, kind: type[R]) -> _Read[R]:
         parsed = parse_response(content, kind)
         return parsed, parsed.ignored
 
-    state, parsed, headers = await read(request, parse)
+    state, parsed, headers = await read(request, parse, has_media=True)
     body, owner = parsed.request, _owner(request)
-    earlier = _earlier(state.responses, body.previous_response_id, owner)
+    earlier, stored = _earlier(state.responses, body.previous_response_id, owner)
     said = body.taken(earlier, _finder(state.responses, owner))
     conversation = [*earlier, *said.items]
+    files = media.files_in(conversation, {file.digest: file for file in (*stored, *said.reading.files)})
     mcp = await sse.unless_gone(request.receive, mcp_offer(state.mcp, body.tools or (), conversation))
     offered = body.offered(conversation, state.settings.hosted_tools, mcp.functions)
     headers = left_out_header([*offered.ignored, *said.ignored], headers)
-    return _Read(state, parsed, said, conversation, mcp, offered, headers)
+    return _Read(state, parsed, said, conversation, files, mcp, offered, headers)
 
 
 async def get_or_delete(request: Request) -> Response:
@@ -180,8 +186,12 @@ async def get_or_delete(request: Request) -> Response:
 
 
 async def list_input_items(request: Request) -> Response:
-    """`GET /v1/responses/{id}/input_items`: the answered conversation, latest item first."""
-    items = msgspec.json.decode(_kept(request).conversation, type=list[AnyItem])
+    """`GET /v1/responses/{id}/input_items`: the answered conversation, latest item first.
+
+    Pictures and sounds are in it if `include` asks for them, as with OpenAI.
+    """
+    kept = _kept(request)
+    items = msgspec.json.decode(kept.conversation, type=list[AnyItem])
     order = request.query_params.get("order", "desc")
     if order not in ("asc", "desc"):
         raise InvalidParameter(f"order must be asc or desc, got {clipped(order)!r}", param="order")
@@ -196,7 +206,10 @@ async def list_input_items(request: Request) -> Response:
         raise InvalidParameter(f"after: no item of this response has the id {clipped(after)!r}", param="after")
     first = 0 if after is None else ids.index(after) + 1
     end = first + int(limit)
-    return json_response(out.page(items[first:end], has_more=end < len(items)))
+    wanted = {*request.query_params.getlist("include"), *request.query_params.getlist("include[]")}
+    files = {file.digest: file for file in kept.files} if wanted & _WITH_MEDIA else {}
+    page = [media.shown(item, files) for item in items[first:end]]
+    return json_response(out.page(page, has_more=end < len(items)))
 
 
 def _deadline_s(state: ServerState, body: ResponseRequest) -> float | None:
@@ -220,10 +233,10 @@ def _kept(request: Request) -> StoredResponse:
     return kept
 
 
-def _earlier(store: ResponseStore, id: str | None, owner: str) -> list[AnyItem]:
-    """The conversation so far. Raises `PreviousResponseNotFound`."""
+def _earlier(store: ResponseStore, id: str | None, owner: str) -> tuple[list[AnyItem], tuple[MediaFile, ...]]:
+    """The conversation so far and its files. Raises `PreviousResponseNotFound`."""
     if id is None:
-        return []
+        return [], ()
     kept = store.get(id, owner)
     if kept is None:
         raise PreviousResponseNotFound(
@@ -231,9 +244,9 @@ def _earlier(store: ResponseStore, id: str | None, owner: str) -> list[AnyItem]:
             "memory, so send the conversation as input instead",
             param="previous_response_id",
         )
-    conversation = msgspec.json.decode(kept.conversation, type=list[AnyItem])
+    said = msgspec.json.decode(kept.conversation, type=list[AnyItem])
     answered = msgspec.json.decode(kept.response, type=_Answered).output
-    return conversation + [_as_kept(item) for item in answered]
+    return [*map(media.earlier, said), *map(_as_kept, answered)], kept.files
 
 
 def _as_kept(item: OutputItem) -> OutputItem:
@@ -254,13 +267,19 @@ def _finder(store: ResponseStore, owner: str) -> Finder:
     return find
 
 
-def _keeper(store: ResponseStore, body: ResponseRequest, conversation: list[AnyItem], owner: str) -> Keep | None:
+def _keeper(
+    store: ResponseStore,
+    body: ResponseRequest,
+    conversation: list[AnyItem],
+    files: tuple[MediaFile, ...],
+    owner: str,
+) -> Keep | None:
     """The function that stores the response; None if nothing can. Raises `UnsupportedParameter` if `store` is true."""
     if body.store is False:
         return None
     encoded = msgspec.json.encode(conversation) if store.is_on else b""
-    if store.is_on and store.fits(len(encoded)):
-        return partial(_keep, store, encoded, owner)
+    if store.is_on and store.fits(len(encoded) + sum(len(file.data) for file in files)):
+        return partial(_keep, store, StoredResponse(b"", encoded, owner, files=files))
     if body.store:
         what = "this conversation is too large to store" if store.is_on else "this server stores no responses"
         raise UnsupportedParameter(
@@ -275,7 +294,7 @@ def _encoding(keep: Keep | None) -> Callable[[out.ResponseObject], None] | None:
     return None if keep is None else lambda response: keep(response, msgspec.json.encode(response))
 
 
-def _keep(store: ResponseStore, conversation: bytes, owner: str, response: out.ResponseObject, content: bytes) -> None:
+def _keep(store: ResponseStore, asked: StoredResponse, response: out.ResponseObject, content: bytes) -> None:
     item_ids = tuple(item.id for item in response.output)
-    if not store.put(response.id, StoredResponse(content, conversation, owner, item_ids)):
+    if not store.put(response.id, asked._replace(response=content, item_ids=item_ids)):
         log.event(logging.WARNING, "response_not_kept", id=response.id)

@@ -1,8 +1,8 @@
 """The field `input`, as clients write it, converted to the items of a conversation.
 
-Accepts what agents send back: outputs of unknown calls, items of unknown tools, and images, except in the turn to
-answer. Warnings report what the model does not see. Raises `RequestError`s that name the field at fault. Knows nothing
-of templates or the store.
+Accepts what agents send back: outputs of unknown calls, items of unknown tools, and contents that no model reads,
+except in the turn to answer. Warnings report what the model does not see. Whether it reads pictures is decided where it
+runs. Raises `RequestError`s that name the field at fault. Knows nothing of templates or the store.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
+from localllm.chat.media_files import MediaReading
 from localllm.chat.unreadable import MEDIA, SCREENSHOT, first_refused, stand_in
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.server.apis.responses.client_tools import arguments_of
@@ -25,6 +26,9 @@ from localllm.server.apis.responses.items import (
     CompactionItem,
     CustomCallItem,
     CustomCallOutput,
+    InputAudio,
+    InputImage,
+    InputPart,
     InputText,
     ListedTool,
     McpApprovalRequest,
@@ -40,9 +44,10 @@ from localllm.server.apis.responses.items import (
     new_id,
     unsealed,
 )
+from localllm.server.apis.responses.media import part_of
 from localllm.server.apis.responses.tools import ResponseTool
 from localllm.server.requests.field_rules import Fates
-from localllm.server.requests.messages import ContentPart
+from localllm.server.requests.messages import ChatPart, ContentPart, media_or_note
 from localllm.server.requests.parse import Fields, decoded, fields_of, small
 from localllm.server.requests.values import json_of, json_or_text, missing, needed, wrong_content
 
@@ -79,7 +84,7 @@ class InputItem(msgspec.Struct, frozen=True, kw_only=True):
     type: str | None = None
     id: str | None = None
     role: str | None = None
-    content: str | list[ContentPart] | None = None
+    content: str | list[ChatPart] | None = None
     call_id: str | None = None
     name: str | None = None
     namespace: str | None = None
@@ -115,6 +120,8 @@ class ParsedInput(NamedTuple):
     """Warnings about changes."""
     ignored: list[str]
     """Omitted items, such as those of hosted tools: path and type of each."""
+    reading: MediaReading
+    """Its pictures and sounds."""
 
 
 Finder = Callable[[str], AnyItem | None]
@@ -129,7 +136,7 @@ def taken(given: str | Sequence[InputItem] | None, earlier: Sequence[AnyItem], f
     """
     if isinstance(given, str):
         given = [InputItem(role="user", content=given)]
-    result = ParsedInput([], [], [])
+    result = ParsedInput([], [], [], MediaReading())
     there = {item.id for item in earlier}
     first = first_refused([_role(item) for item in given or ()])
     for index, item in enumerate(given or ()):
@@ -139,8 +146,8 @@ def taken(given: str | Sequence[InputItem] | None, earlier: Sequence[AnyItem], f
                 result.items.append(found := _found(item, path, find))
                 there.add(found.id)
         elif item.type in (None, "message"):
-            result.items.append(_message(item, path, result.notes, refuses=index >= first))
-        elif (made := _item(item, path, result.notes)) is not None:
+            result.items.append(_message(item, path, result, refuses=index >= first))
+        elif (made := _item(item, path, result)) is not None:
             result.items.append(made)
         elif index >= first:
             kind = clipped(item.type or "")
@@ -169,7 +176,7 @@ def _found(item: InputItem, path: str, find: Finder) -> AnyItem:
     return found
 
 
-def _item(item: InputItem, path: str, notes: list[str]) -> AnyItem | None:
+def _item(item: InputItem, path: str, result: ParsedInput) -> AnyItem | None:
     """None: it is not shown to the model."""
     if item.type == "reasoning":
         texts = _thoughts(item)
@@ -200,15 +207,15 @@ def _item(item: InputItem, path: str, notes: list[str]) -> AnyItem | None:
             arguments=arguments_of(name, json_or_text(what, path)),
         )
     if item.type in _OUTPUTS:
-        output = _output(item.output, f"{path}.output", notes)
+        output = _output(item.output, f"{path}.output", result)
         return CallOutput(id=new_id("fco"), call_id=item.call_id or item.id or "", output=output)
     if item.type == "custom_tool_call_output":
-        output = _output(item.output, f"{path}.output", notes)
+        output = _output(item.output, f"{path}.output", result)
         return CustomCallOutput(id=new_id("ctco"), call_id=item.call_id or "", output=output)
     if item.type in _COMPACTIONS:
         made = CompactionItem(id=new_id("cmp"), encrypted_content=item.encrypted_content or "")
         if not made.text:
-            notes.append(f"{path}: {UNREADABLE_SUMMARY}")
+            result.notes.append(f"{path}: {UNREADABLE_SUMMARY}")
         return made
     if item.type == "compaction_trigger":
         raise UnsupportedParameter(
@@ -260,29 +267,37 @@ def _typed(given: Raw | UnsetType, kind: Any, path: str) -> Any:
         raise InvalidParameter(f"{path}.tools: {error}", param=f"{path}.tools") from error
 
 
-def _message(item: InputItem, path: str, notes: list[str], *, refuses: bool) -> MessageItem:
-    role, content = needed(item.role, f"{path}.role"), item.content
+def _message(item: InputItem, path: str, result: ParsedInput, *, refuses: bool) -> MessageItem:
+    role = needed(item.role, f"{path}.role")
+    content = item.content
     if content is None:
         raise missing(f"{path}.content")
     if role not in ROLES:
         known, given = ", ".join(ROLES), clipped(role)
         raise InvalidParameter(f"{path}.role must be one of {known}, got {given!r}", param=f"{path}.role")
-    part = OutputText if role == "assistant" else InputText
-    texts = [content] if isinstance(content, str) else _texts(content, f"{path}.content", notes, refuses=refuses)
-    return MessageItem(id=new_id("msg"), role=role, content=[part(text) for text in texts])
+    given_parts = [ChatPart(type="text", text=content)] if isinstance(content, str) else content
+    is_own = role == "assistant"
+    parts = _parts(given_parts, f"{path}.content", result, is_own=is_own, refuses=refuses)
+    made = [(OutputText if is_own else InputText)(part) if isinstance(part, str) else part for part in parts]
+    return MessageItem(id=new_id("msg"), role=role, content=made)
 
 
-def _texts(parts: Sequence[ContentPart], path: str, notes: list[str], *, refuses: bool) -> list[str]:
-    texts: list[str] = []
+def _parts(
+    parts: Sequence[ChatPart], path: str, result: ParsedInput, *, is_own: bool, refuses: bool
+) -> list[str | InputImage | InputAudio]:
+    """`is_own`: of an answer, whose pictures no model reads."""
+    texts: list[str | InputImage | InputAudio] = []
     for index, part in enumerate(parts):
         where = f"{path}[{index}]"
         if part.type in _TEXT_PARTS:
             name = "refusal" if part.type == "refusal" else "text"
             texts.append(needed(getattr(part, name), f"{where}.{name}"))
+        elif part.is_media and not is_own:
+            texts.append(_media(part, where, result, refuses=refuses))
         elif refuses:
             raise wrong_content(part.type, where)
         else:
-            texts.append(stand_in(part.type, where, notes) if part.text is None else part.text)
+            texts.append(stand_in(part.type, where, result.notes) if part.text is None else part.text)
     return texts
 
 
@@ -295,23 +310,35 @@ def _thoughts(item: InputItem) -> list[str]:
     return texts or ([sealed] if sealed else [part.text for part in item.summary or () if part.text])
 
 
-def _output(given: Raw | UnsetType, path: str, notes: list[str]) -> str | list[InputText]:
-    """A text, or parts; parts that a text model cannot read become a note."""
-    text = json_of(given)
-    if text.startswith("{") and small(fields_of(text.encode()).get("type")) == SCREENSHOT:
-        return stand_in(SCREENSHOT, path, notes)
-    if not text.startswith("["):
+def _output(given: Raw | UnsetType, path: str, result: ParsedInput) -> str | list[InputPart]:
+    """A text, or parts; parts that no model can read become a note."""
+    raw = b"" if isinstance(given, UnsetType) else bytes(given).strip()
+    if raw.startswith(b"{") and small(fields_of(raw).get("type")) == SCREENSHOT:
+        raw = b"[%b]" % raw
+    if not raw.startswith(b"["):
         return json_or_text(given, path)
     try:
-        parts = msgspec.json.decode(text, type=list[ContentPart])
+        parts = msgspec.json.decode(raw, type=list[ChatPart])
     except msgspec.ValidationError:
-        return text  # a list of something else: the tool's own result
+        return json_of(given)  # a list of something else: the tool's own result
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise InvalidParameter(f"{path} is not valid JSON: {error}", param=path) from error
-    return [
-        InputText(stand_in(part.type, f"{path}[{index}]", notes) if part.type in MEDIA else part.text or "")
-        for index, part in enumerate(parts)
-    ]
+    return [_returned(part, f"{path}[{index}]", result) for index, part in enumerate(parts)]
+
+
+def _returned(part: ChatPart, path: str, result: ParsedInput) -> InputPart:
+    """A part of what a tool returned."""
+    if part.type == SCREENSHOT:
+        part = msgspec.structs.replace(part, type="input_image")
+    if part.is_media:
+        made = _media(part, path, result, refuses=False)
+        return InputText(made) if isinstance(made, str) else made
+    return InputText(stand_in(part.type, path, result.notes) if part.type in MEDIA else part.text or "")
+
+
+def _media(part: ChatPart, path: str, result: ParsedInput, *, refuses: bool) -> str | InputImage | InputAudio:
+    made = media_or_note(part, path, result.notes, result.reading, refuses=refuses)
+    return made if isinstance(made, str) else part_of(made)
 
 
 def custom_arguments(input: str) -> str:

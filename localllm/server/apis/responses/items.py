@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 from localllm.server.answers.logprobs import ChatLogprob
 from localllm.server.apis.responses.client_tools import ApplyPatchCall, LocalShellCall, ShellCall
 from localllm.server.apis.responses.tools import ResponseTool
+from localllm.types import ImageDetail, Media
 
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
 
@@ -27,6 +28,35 @@ GROUP_CHARS = len("mcp_") + 16
 
 class InputText(msgspec.Struct, frozen=True, tag_field="type", tag="input_text"):
     text: str
+
+
+NO_MEDIA = Media(kind="image", digest="", num_bytes=0)
+"""In what clients see."""
+
+
+class InputImage(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="input_image", omit_defaults=True):
+    """A picture. Here and in the store, its bytes are a file besides; clients see them in `image_url`."""
+
+    image_url: str | None = None
+    detail: ImageDetail
+    media: Media = NO_MEDIA
+
+
+class AudioData(msgspec.Struct, frozen=True):
+    """A sound as clients send it."""
+
+    data: str
+    format: str
+
+
+class InputAudio(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="input_audio", omit_defaults=True):
+    """A sound."""
+
+    input_audio: AudioData | None = None
+    media: Media = NO_MEDIA
+
+
+InputPart = InputText | InputImage | InputAudio
 
 
 class OutputText(msgspec.Struct, frozen=True, tag_field="type", tag="output_text"):
@@ -69,7 +99,7 @@ class MessageItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", t
     id: str
     role: str
     status: ItemStatus = "completed"
-    content: list[InputText | OutputText]
+    content: list[InputPart | OutputText]
 
     def as_kept(self) -> MessageItem:
         """Without log-probabilities, to store for the next turn: every turn would store them again."""
@@ -108,7 +138,7 @@ class CallOutput(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", ta
 
     id: str
     call_id: str
-    output: str | list[InputText]
+    output: str | list[InputPart]
     status: ItemStatus = "completed"
 
 
@@ -117,7 +147,7 @@ class CustomCallOutput(msgspec.Struct, frozen=True, kw_only=True, tag_field="typ
 
     id: str
     call_id: str
-    output: str | list[InputText]
+    output: str | list[InputPart]
     status: ItemStatus = "completed"
 
 

@@ -25,6 +25,8 @@ Status = Literal["in_progress", "completed", "incomplete", "failed"]
 class InputTokensDetails(msgspec.Struct, frozen=True):
     cached_tokens: int
     cache_write_tokens: int = 0
+    image_tokens: int | UnsetType = UNSET
+    audio_tokens: int | UnsetType = UNSET
 
 
 class OutputTokensDetails(msgspec.Struct, frozen=True):
@@ -190,7 +192,7 @@ def usage_object(usage: Usage) -> ResponseUsage:
     """Usage under this API's names."""
     return ResponseUsage(
         usage.prompt_tokens,
-        InputTokensDetails(usage.cached_tokens),
+        InputTokensDetails(usage.cached_tokens, 0, usage.image_tokens or UNSET, usage.audio_tokens or UNSET),
         usage.completion_tokens,
         OutputTokensDetails(usage.reasoning_tokens),
         usage.total_tokens,

@@ -26,7 +26,7 @@ from localllm.server.requests.sampling import SamplingFields, StreamOptions
 from localllm.server.requests.structures import ResponseFormat
 from localllm.server.requests.tool_choice import ToolChoice
 from localllm.server.requests.values import ListField, ObjectField, missing
-from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, Message, Rendering
+from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, MediaFile, Message, Rendering
 from localllm.types.ranges import check_range
 
 MAX_OUTPUT_TOKENS = 2**31 - 1
@@ -161,8 +161,12 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
         offered = offered_tools([("tools", self.tools or ()), *more], hosted, mcp)
         return offered.choosing(self.tool_choice)
 
-    def generation(self, conversation: Sequence[AnyItem], offered: OfferedTools) -> GenerationRequest:
-        """How to generate the answer. Raises `InvalidParameter`, `UnsupportedParameter`.
+    def generation(
+        self, conversation: Sequence[AnyItem], offered: OfferedTools, files: Sequence[MediaFile] = ()
+    ) -> GenerationRequest:
+        """How to generate the answer. `files`: all that the conversation refers to.
+
+        Raises `InvalidParameter`, `UnsupportedParameter`.
 
         Instructions apply to this request only; earlier ones are not part of the conversation.
         """
@@ -176,7 +180,12 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
         structure, calling = shape.structure("text.format") if shape else None, tools.calling
         rendering = self._rendering(messages, tools.told)
         asked = self.generation_of(
-            self.params(), structure=structure, messages=messages, rendering=rendering, calling=calling
+            self.params(),
+            structure=structure,
+            messages=messages,
+            media=tuple(files),
+            rendering=rendering,
+            calling=calling,
         )
         detail = detail_of(self.stream, self.return_progress, self.timings_per_token)
         return asked if detail is None else msgspec.structs.replace(asked, detail=detail)

@@ -6,9 +6,11 @@ Knows neither a response's content nor HTTP. Responses are stored as JSON, so th
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
-from dataclasses import dataclass
+from collections import Counter, OrderedDict, defaultdict
+from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from localllm.types import MediaFile
 
 OVERHEAD_BYTES = 512
 """Approximate overhead of an entry, so that many tiny ones do not exceed the limit."""
@@ -28,10 +30,17 @@ class StoredResponse(NamedTuple):
     owner: str = ""
     item_ids: tuple[str, ...] = ()
     """Ids of the response's items, which may be referenced."""
+    files: tuple[MediaFile, ...] = ()
+    """The pictures and sounds of the conversation, each once. They are stored as long as it is."""
+
+    @property
+    def json_bytes(self) -> int:
+        """Size without files."""
+        return len(self.response) + len(self.conversation) + OVERHEAD_BYTES + ITEM_BYTES * len(self.item_ids)
 
     @property
     def size_bytes(self) -> int:
-        return len(self.response) + len(self.conversation) + OVERHEAD_BYTES + ITEM_BYTES * len(self.item_ids)
+        return self.json_bytes + sum(len(file.data) for file in self.files)
 
 
 @dataclass
@@ -40,6 +49,24 @@ class _Held:
 
     count: int = 0
     size_bytes: int = 0
+    files: Counter[str] = field(default_factory=Counter)
+    """By digest: how many of its responses have a file, which counts once."""
+
+    def add(self, kept: StoredResponse) -> None:
+        self.count += 1
+        self.size_bytes += kept.json_bytes
+        for file in kept.files:
+            self.size_bytes += 0 if self.files[file.digest] else len(file.data)
+            self.files[file.digest] += 1
+
+    def drop(self, kept: StoredResponse) -> None:
+        self.count -= 1
+        self.size_bytes -= kept.json_bytes
+        for file in kept.files:
+            self.files[file.digest] -= 1
+            if not self.files[file.digest]:
+                del self.files[file.digest]
+                self.size_bytes -= len(file.data)
 
 
 class ResponseStore:
@@ -48,7 +75,6 @@ class ResponseStore:
     def __init__(self, max_responses: int, max_bytes: int) -> None:
         self.max_responses = max_responses
         self.max_bytes = max_bytes
-        self.size_bytes = 0
         self._kept: OrderedDict[str, StoredResponse] = OrderedDict()
         self._holders: dict[str, str] = {}
         """Item -> response."""
@@ -56,6 +82,10 @@ class ResponseStore:
 
     def __len__(self) -> int:
         return len(self._kept)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(held.size_bytes for held in self._held.values())
 
     @property
     def is_on(self) -> bool:
@@ -85,7 +115,7 @@ class ResponseStore:
         self.delete(id)
         self._kept[id] = kept
         self._holders |= dict.fromkeys(kept.item_ids, id)
-        self._count(kept, 1)
+        self._held[kept.owner].add(kept)
         while len(self._kept) > self.max_responses or self.size_bytes > self.max_bytes:
             owner = max(self._held, key=self._share)
             self.delete(next(id for id, kept in self._kept.items() if kept.owner == owner))
@@ -95,18 +125,13 @@ class ResponseStore:
         """Delete a response; returns whether it existed."""
         kept = self._kept.pop(id, None)
         if kept is not None:
-            self._count(kept, -1)
+            held = self._held[kept.owner]
+            held.drop(kept)
+            if not held.count:
+                del self._held[kept.owner]
             for item_id in kept.item_ids:
                 self._holders.pop(item_id, None)
         return kept is not None
-
-    def _count(self, kept: StoredResponse, times: int) -> None:
-        held = self._held[kept.owner]
-        held.count += times
-        held.size_bytes += times * kept.size_bytes
-        self.size_bytes += times * kept.size_bytes
-        if not held.count:
-            del self._held[kept.owner]
 
     def _share(self, owner: str) -> float:
         """The owner's share of the limit that is closer."""

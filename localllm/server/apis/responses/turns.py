@@ -21,11 +21,14 @@ from localllm.server.apis.responses.items import (
     CompactionItem,
     CustomCallItem,
     CustomCallOutput,
+    InputPart,
+    InputText,
     McpApprovalRequest,
     McpApprovalResponse,
     McpCall,
     McpListTools,
     MessageItem,
+    OutputText,
     ThoughtItem,
 )
 from localllm.server.requests.values import message_of
@@ -125,12 +128,12 @@ def to_messages(items: Iterable[AnyItem], naming: Naming) -> list[Message]:
         elif isinstance(item, CallOutput | CustomCallOutput):
             messages.append(_result(item, names.get(item.call_id, "")))
         else:
-            texts = [part.text for part in item.content]
+            own = message_of(item.role, [*map(_part, item.content)])
             if is_own:
-                turn.texts.append("\n".join(texts))
-                turn.parts, turn.ends_with_call = message_of(item.role, texts).parts, False
+                turn.texts.append(own.content)
+                turn.parts, turn.ends_with_call = own.parts, False
             else:
-                messages.append(message_of(item.role, texts))
+                messages.append(own)
     return messages + turn.messages()
 
 
@@ -146,6 +149,10 @@ def _refusal(item: McpApprovalResponse) -> str:
     return "The user did not allow this call." + (f" {item.reason}" if item.reason else "")
 
 
+def _part(part: InputPart | OutputText) -> str | Media:
+    return part.text if isinstance(part, InputText | OutputText) else part.media
+
+
 def _result(item: CallOutput | CustomCallOutput, name: str) -> Message:
-    texts = [item.output] if isinstance(item.output, str) else [part.text for part in item.output]
-    return msgspec.structs.replace(message_of("tool", texts), tool_call_id=item.call_id, name=name)
+    parts = [item.output] if isinstance(item.output, str) else [*map(_part, item.output)]
+    return msgspec.structs.replace(message_of("tool", parts), tool_call_id=item.call_id, name=name)
