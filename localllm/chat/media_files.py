@@ -87,6 +87,8 @@ _MAGIC: tuple[tuple[bytes, MediaKind], ...] = (
     (b"ID3", "audio"),
     (b"fLaC", "audio"),
     (b"OggS", "audio"),
+    (b".snd", "audio"),
+    (b"\x1a\x45\xdf\xa3", "audio"),  # WebM
     (b"\xff\xfb", "audio"),
     (b"\xff\xf3", "audio"),
     (b"\xff\xf2", "audio"),
@@ -103,6 +105,8 @@ def kind_of(data: bytes) -> MediaKind | None:
     """What a file is by its first bytes; None: unknown."""
     if data[:4] == b"RIFF":
         return {b"WEBP": "image", b"WAVE": "audio"}.get(data[8:12])  # type: ignore[return-value]
+    if data[:4] == b"FORM":
+        return "audio" if data[8:12] in (b"AIFF", b"AIFC") else None
     if data[4:8] == b"ftyp":
         return _BRANDS.get(data[8:12], "video")
     return next((kind for magic, kind in _MAGIC if data.startswith(magic)), None)

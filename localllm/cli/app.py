@@ -88,8 +88,14 @@ def run(
     prompt: Annotated[
         str | None, Argument(metavar="PROMPT", help="- reads stdin; without it, on a terminal: chat")
     ] = None,
+    image: Annotated[
+        list[str] | None, Option("--image", metavar="FILE", help="A picture, or its http(s) address; repeatable")
+    ] = None,
+    audio: Annotated[
+        list[str] | None, Option("--audio", metavar="FILE", help="A sound, or its http(s) address; repeatable")
+    ] = None,
     system: Annotated[str | None, Option("--system", metavar="TEXT", help="System message")] = None,
-    raw: Annotated[bool, Option("--raw", help="Continue the prompt verbatim, without the chat template")] = False,
+    raw: Annotated[bool, Option("--raw", help="Continue the prompt, without the chat template")] = False,
     schema: Annotated[
         Path | None, Option("--schema", metavar="FILE", help="Answer with JSON that matches this JSON Schema")
     ] = None,
@@ -110,12 +116,12 @@ def run(
     ] = None,
     mcp: mcp_command.Config = None,
     mcp_allow: mcp_command.Allow = None,
-    stats: Annotated[bool, Option("--stats", help="After each answer: tokens, time to first token, tokens/s")] = False,
+    stats: Annotated[bool, Option("--stats", help="After each answer: tokens, TTFT, tokens/s")] = False,
     **settings: Any,
 ) -> None:
     """Answer PROMPT, or chat.
 
-    The answer streams to stdout. With both PROMPT and piped input, the input follows the prompt after an empty line.
+    The answer streams to stdout. Piped text follows PROMPT after an empty line; a piped picture or sound goes with it.
     """
     from localllm.cli.chat.mcp_tools import mcp_options
     from localllm.cli.chat.schema import document_format
@@ -131,7 +137,8 @@ def run(
     servers = mcp_options(mcp, mcp_allow or (), is_alone=document is None and tools is None)
     given = None if tools is None else load_tools(tools)
     look = not plain, Think().with_value(think), stats
-    options = RunOptions(model, prompt, system, raw, params, settings, *look, document, given, servers)
+    media = image or (), audio or ()
+    options = RunOptions(model, prompt, system, raw, params, settings, *look, document, given, servers, *media)
     raise Exit(run_model(options))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -22,7 +23,7 @@ from localllm.client.replies import Limit, ModelEntry, RankedTexts
 from localllm.client.sse import EventDecoder
 from localllm.errors import Cancelled, InternalError, LocalLLMError, Unavailable, UnsupportedParameter, sentence_of
 from localllm.system.cancel import Cancel
-from localllm.types import Delta, Finish, FinishReason, Message, SamplingParams, Timings, Usage, wire
+from localllm.types import Delta, Finish, FinishReason, MediaFile, Message, SamplingParams, Timings, Usage, wire
 from localllm.types.states import AvailableModel, PullState
 
 T = TypeVar("T")
@@ -143,6 +144,7 @@ class Client:
         messages: Sequence[Message],
         params: SamplingParams = SamplingParams(),  # noqa: B008  it is frozen
         *,
+        files: Mapping[str, MediaFile] = MappingProxyType({}),
         timeout: float | None = None,
         priority: int | None = None,
         cache_prompt: bool | None = None,
@@ -156,16 +158,17 @@ class Client:
     ) -> Generator[Delta]:
         """Stream the answer to a conversation; the last delta has `finish`. Raises `LocalLLMError`s.
 
-        timeout: seconds. priority: lower values are served first. cache_prompt: whether cached prefixes may be reused.
-        None: the server's setting. response_format, tools, tool_choice: in OpenAI's format. enable_thinking,
-        reasoning_effort: whether and how much the model thinks first, if it can; thinking_budget: token limit of that.
+        files: those of the messages' pictures and sounds, by digest. timeout: seconds. priority: lower values are
+        served first. cache_prompt: whether cached prefixes may be reused. None: the server's setting. response_format,
+        tools, tool_choice: in OpenAI's format. enable_thinking, reasoning_effort: whether and how much the model
+        thinks first, if it can; thinking_budget: token limit of that.
         """
         return self._stream(
             "/v1/chat/completions",
             model,
             params,
             cancel,
-            messages=[to_json_values(message) for message in messages],
+            messages=[to_json_values(message, files) for message in messages],
             response_format=response_format,
             timeout=timeout,
             priority=priority,
@@ -236,7 +239,7 @@ class Client:
     def count_tokens(self, model: str, prompt: str | Sequence[Message]) -> int:
         """Length of the prompt of a text or, by the chat template, of a conversation. Raises `LocalLLMError`s."""
         if not isinstance(prompt, str):
-            asked = {"model": model, "messages": [to_json_values(message) for message in prompt]}
+            asked = {"model": model, "messages": [to_json_values(message, {}) for message in prompt]}
             prompt = self._post("/apply-template", asked, replies.Prompt).prompt
         return len(self.tokenize(model, prompt))
 

@@ -1,17 +1,19 @@
-"""Encodes messages in the format of the chat API. Knows nothing about connections."""
+"""Encodes messages in the format of the chat API, pictures and sounds as base64. Knows nothing about connections."""
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Mapping
 from typing import Any
 
-from localllm.types import Message, ToolCall
+from localllm.types import Media, MediaFile, Message, ToolCall
 
 
-def to_json_values(message: Message) -> dict[str, Any]:
-    """A message as JSON values; calls, thought and parts only if it has any."""
+def to_json_values(message: Message, files: Mapping[str, MediaFile]) -> dict[str, Any]:
+    """A message as JSON values; calls, thought and parts only if it has any. `files`: those of its media, by digest."""
     content: Any = message.content
-    if len(message.parts) > 1:
-        content = [{"type": "text", "text": text} for text in message.parts]
+    if len(message.parts) > 1 or message.media:
+        content = [_part(part, files) for part in message.parts]
     calls = [_call(call) for call in message.tool_calls]
     more = {
         "reasoning_content": message.thought,
@@ -20,6 +22,17 @@ def to_json_values(message: Message) -> dict[str, Any]:
         "name": message.name,
     }
     return {"role": message.role, "content": content, **{name: value for name, value in more.items() if value}}
+
+
+def _part(part: str | Media, files: Mapping[str, MediaFile]) -> dict[str, Any]:
+    """The server finds the type of a file in its bytes, so the one named here is never read."""
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    data = base64.b64encode(files[part.digest].data).decode()
+    if part.kind == "audio":
+        return {"type": "input_audio", "input_audio": {"data": data, "format": "wav"}}
+    url = f"data:application/octet-stream;base64,{data}"
+    return {"type": "image_url", "image_url": {"url": url, "detail": part.detail}}
 
 
 def _call(call: ToolCall) -> dict[str, Any]:

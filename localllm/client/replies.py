@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from localllm.errors import ErrorInfo, LocalLLMError, from_info
-from localllm.types import CallDelta, Delta, FinishReason, Timings, Usage
+from localllm.types import CallDelta, Delta, FinishReason, MediaKind, Timings, Usage
 from localllm.types.wire import ErrorObject
 
 
@@ -30,8 +30,17 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     chat_template: bool = True
     chat_template_note: str = ""
     capabilities: list[str] = []
-    """Of a loaded model, e.g. `tools` and `thinking`."""
+    """E.g. `tools`, `thinking` and `vision`; empty: unknown."""
+    text_only_reason: str = ""
     chat_format: ChatFormatEntry | None = None
+
+    @property
+    def reads(self) -> frozenset[MediaKind] | None:
+        """What it reads beside text; None: unknown."""
+        if not self.capabilities:
+            return None
+        words: dict[MediaKind, str] = {"image": "vision", "audio": "audio"}
+        return frozenset(kind for kind, word in words.items() if word in self.capabilities)
 
 
 class Embedding(msgspec.Struct, frozen=True):

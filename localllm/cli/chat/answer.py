@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from localllm.cli.chat.answer_views import DEFAULT_LOOK, AnswerStyle, is_drawable, view
+from localllm.cli.chat.attachments import Attachment, Attachments, user_message
 from localllm.cli.chat.mcp_tools import McpTools
 from localllm.cli.chat.schema import DocumentFormat
 from localllm.cli.chat.stats import describe, stats_line
 from localllm.cli.chat.thinking import Think
 from localllm.cli.chat.tools import Tools
 from localllm.cli.render.progress import Waiting
-from localllm.types import Delta, Finish, Message, SamplingParams, ToolCall, whole_calls
+from localllm.errors import RequestError, UnsupportedParameter
+from localllm.types import Delta, Finish, Media, MediaKind, Message, SamplingParams, ToolCall, whole_calls
 
 if TYPE_CHECKING:
     from localllm.client.api import Client
@@ -42,6 +44,10 @@ class Talk:
     """The tools that it may call."""
     document: DocumentFormat | None = None
     """The format of every answer; None: text."""
+    reads: frozenset[MediaKind] | None = None
+    """What it reads beside text; None: unknown."""
+    text_only_reason = ""
+    """Why it reads only text, and the remedy."""
     template_note = ""
     """That the model has no chat template of its own, or one that leaves out messages."""
 
@@ -61,18 +67,33 @@ class Talk:
         self.raw = raw
         self.ctx = ctx
         self.document = document
+        self.attachments = Attachments()
+        """The files that messages refer to."""
 
     @property
     def is_plain(self) -> bool:
         """Whether answers are shown verbatim, without Markdown and thoughts."""
         return self.raw or self.document is not None
 
-    def ask(self, prompt: str, system: str | None) -> Generator[Delta]:
+    def check_reads(self, kinds: Iterable[MediaKind]) -> None:
+        """Raises `UnsupportedParameter` if it is known not to read one of these."""
+        if self.raw and (kind := next(iter(kinds), None)) is not None:
+            raise UnsupportedParameter(
+                f"pictures and sounds need the chat template of a model; {self.model_id} continues text", param=kind
+            )
+        for kind in kinds:
+            if self.reads is not None and kind not in self.reads:
+                lacks, word = ("see images", "vision") if kind == "image" else ("hear audio", "audio")
+                other = f"; `localllm search {word}` finds models that can"
+                why = f": {self.text_only_reason}" if self.text_only_reason else other
+                raise UnsupportedParameter(f"{self.model_id} cannot {lacks}{why}", param=kind)
+
+    def ask(self, prompt: str, system: str | None, attached: Sequence[Attachment] = ()) -> Generator[Delta]:
         """The answer to a single prompt."""
         if self.raw:
             return self._blaming_file(self.client.complete(self.model_id, prompt, self.params, **self._format()))
         first = [Message("system", system)] if system is not None else []
-        return self.answer([*first, Message("user", prompt)])
+        return self.answer([*first, user_message(prompt, attached, self.attachments.files)])
 
     def answer(self, messages: list[Message], *, may_call: bool = True) -> Generator[Delta]:
         """The answer to a conversation. `may_call=False`: the model may not call its tools."""
@@ -80,7 +101,10 @@ class Talk:
 
         def ask(tools: Sequence[dict[str, Any]]) -> Generator[Delta]:
             fields = {**self.think.fields, **self._format(), **({"tools": tools, **choice} if tools else {})}
-            return self._blaming_file(self.client.chat(self.model_id, messages, self.params, **fields))
+            if any(message.media for message in messages):
+                fields["files"] = self.attachments.files
+            deltas = self.client.chat(self.model_id, messages, self.params, **fields)
+            return self._blaming_file(_naming_media(deltas, messages))
 
         return ask([]) if self.tools is None else self.tools.answer(ask)
 
@@ -93,6 +117,21 @@ class Talk:
 
     def _blaming_file(self, deltas: Generator[Delta]) -> Generator[Delta]:
         return deltas if self.document is None else self.document.blaming_file(deltas)
+
+
+def _naming_media(deltas: Generator[Delta], messages: Sequence[Message]) -> Generator[Delta]:
+    """A server's error about a picture or sound names its place in the request; people know it by its file."""
+    try:
+        yield from deltas
+    except RequestError as error:
+        param = error.param or ""
+        for place, message in enumerate(messages):
+            for index, part in enumerate(message.parts):
+                if isinstance(part, Media) and param == f"messages[{place}].content[{index}]":
+                    what = error.message.removeprefix(param)
+                    link = ": " if what == error.message else ""
+                    raise error.renamed(f"{part.param}{link}{what}", param) from error
+        raise
 
 
 class PrintedAnswer:

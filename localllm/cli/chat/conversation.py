@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from localllm.cli.chat import tools
 from localllm.cli.chat.answer import AnswerStyle, PrintedAnswer, Talk, describe, stats_line, why_incomplete
+from localllm.cli.chat.attachments import Attachment
 from localllm.cli.chat.mcp_tools import McpTools
 from localllm.cli.chat.questions import RESULT, LineDropped, ReadLine, read_message
 from localllm.cli.chat.saved import Turn
@@ -64,7 +65,9 @@ class Conversation:
         self.turns: list[Turn] = []
         self.cleared: list[Turn] = []
         """The messages that /clear removed, for /undo."""
-        self.unanswered: str | None = None
+        self.pending: list[Attachment] = []
+        """Pictures and sounds that go with the next message."""
+        self.unanswered: Turn | None = None
         """A message that got no answer, for /regen; it is not in `turns`."""
         self.file: Path | None = None
         """The file it was saved to or loaded from."""
@@ -80,16 +83,28 @@ class Conversation:
         """How answers are shown."""
         return AnswerStyle(self.markdown, self.talk.think.shown, unfolds=True)
 
+    def attach(self, found: list[Attachment]) -> None:
+        """Add to the next message. Raises `UnsupportedParameter`."""
+        self.talk.check_reads([each.kind for each in found])
+        self.pending += found
+
     def answer(self, text: str) -> None:
-        """Send a message and print the answer. On an error, keeps what has arrived, or the message in `unanswered`.
+        """Send a message with what is attached, and print the answer. Raises as `ask`."""
+        attached, self.pending = self.pending, []
+        if attached:
+            report.say(" ".join(each.shown for each in attached))
+        self.ask(Turn("user", text, attached=tuple(attached)))
+
+    def ask(self, question: Turn) -> None:
+        """Send it and print the answer. On an error, keeps what has arrived, or the question in `unanswered`.
 
         Raises `LocalLLMError`s, `Leave`.
         """
-        self.unanswered = text
+        self.unanswered = question
         if self.talk.raw:
-            self._print(self.talk.ask(text, None))
+            self._print(self.talk.ask(question.content, None))
             return
-        self.resume([Turn("user", text)])
+        self.resume([question])
 
     def resume(self, exchange: list[Turn]) -> None:
         """Get the answer to an exchange that ends with a question or with results. Raises as `answer` does."""
@@ -150,7 +165,7 @@ class Conversation:
     def messages(self, *more: Turn) -> list[Message]:
         """What the model gets."""
         first = [Message("system", self.system)] if self.system is not None else []
-        return [*first, *(turn.message for turn in (*self.turns, *more))]
+        return [*first, *(turn.message(self.talk.attachments.files) for turn in (*self.turns, *more))]
 
     def _keep(self, exchange: list[Turn]) -> None:
         """Add it to the conversation, unless it is only a question."""

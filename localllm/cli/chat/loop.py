@@ -5,10 +5,12 @@ Ctrl-C stops an answer; the part that has arrived stays in the conversation.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from localllm.cli.chat import slash_commands
+from localllm.cli.chat import attach_commands, dropped, slash_commands
 from localllm.cli.chat.answer import Talk
+from localllm.cli.chat.attachments import Attachment
 from localllm.cli.chat.conversation import Conversation, Leave, Switch
 from localllm.cli.chat.questions import LineDropped, ReadLine, read_message
 from localllm.cli.shared import report
@@ -28,8 +30,10 @@ def chat(
     markdown: bool = True,
     home: Path | None = None,
     switch: Switch | None = None,
+    attached: Sequence[Attachment] = (),
 ) -> int:
-    """Chat on the terminal; returns the exit code. `home`: where the input history is kept; None: nowhere."""
+    """Chat on the terminal; returns the exit code. `home`: where the input history is kept; None: nowhere.
+    `attached`: what goes with the first message."""
     from localllm.cli.chat.editor import Editor
 
     conversation = Chat(talk, system, verbose=verbose, stats=stats, markdown=markdown, switch=switch)
@@ -40,6 +44,7 @@ def chat(
         report.say(f"{talk.model_id}: /help for help, Ctrl-D to leave")
     if talk.template_note:
         report.say(f"{talk.model_id}: {talk.template_note}")
+    conversation.pending = [*attached]
     return conversation.run(editor.read)
 
 
@@ -70,10 +75,10 @@ class Chat(Conversation):
 
     def take(self, text: str) -> None:
         """Handle one message or command. Raises `LocalLLMError`s, `Leave`."""
-        if slash_commands.is_command(text):
+        if slash_commands.is_command(text) and dropped.media_file(text.split(maxsplit=1)[0]) is None:
             slash_commands.execute(self, text.strip())
-        elif text.strip():
-            self.answer(text)
+        elif text.strip() or self.pending:
+            attach_commands.send(self, text)
 
     def _complain(self, error: LocalLLMError) -> None:
         """Report the error and what the user can do; the conversation is as it was."""

@@ -1,24 +1,28 @@
 """A chat in a file: JSON that people can read and write. Knows neither the terminal nor the model.
 
-{"localllm_chat": 2, "model": "demo", "system": "Be brief.", "parameters": {"temperature": 0.2},
+{"localllm_chat": 3, "model": "demo", "system": "Be brief.", "parameters": {"temperature": 0.2},
  "messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hello!"}]}
+
+Pictures and sounds stand in it with path and digest, not with their bytes.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Container
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from localllm.cli.chat.attachments import Attachment, user_message
 from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.system import files
 from localllm.types import Message, SamplingParams, ToolCall
 
-VERSION = 2
-"""Version 1 had neither calls nor tools."""
+VERSION = 3
+"""Version 1 had neither calls nor tools, version 2 no pictures and sounds."""
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """Larger files are not chats."""
 
@@ -36,8 +40,18 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     """For a result: the id of its call; `name` is the function's."""
     name: str = ""
 
+    attached: tuple[Attachment, ...] = ()
+    """For a question: the pictures and sounds before its text."""
+
     @property
-    def message(self) -> Message:
+    def shown(self) -> str:
+        """For an excerpt."""
+        return " ".join([*(each.shown for each in self.attached), self.content])
+
+    def message(self, files: Container[str]) -> Message:
+        """For the model. `files`: digests of those that are here."""
+        if self.attached:
+            return user_message(self.content, self.attached, files)
         return Message(
             self.role,
             self.content,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from localllm.cli.chat import saved, set_command, tools
+from localllm.cli.chat import attach_commands, saved, set_command, tools
 from localllm.cli.chat.conversation import Conversation, Leave
 from localllm.cli.chat.parameters import unquoted
 from localllm.cli.chat.saved import SavedChat
@@ -120,6 +120,7 @@ def _model(chat: Conversation, argument: str) -> None:
         )
     talk = chat.switch(argument)
     talk.params, talk.think, talk.tools = chat.talk.params, chat.talk.think, chat.talk.tools
+    talk.attachments = chat.talk.attachments
     chat.talk = talk
     continues = "; the conversation continues" if chat.turns and not talk.raw else ""
     report.say(f"switched to {talk.model_id}{continues}")
@@ -166,6 +167,7 @@ def _load(chat: Conversation, argument: str) -> None:
             f"{chat.talk.model_id} has no chat template and cannot continue a chat", param="file"
         )
     chat.turns, chat.system, chat.cleared, chat.unanswered = list(found.messages), found.system, [], None
+    chat.pending = []
     chat.talk.params = found.parameters
     if found.tools or isinstance(chat.talk.tools, Tools):  # MCP servers stay with the chat
         chat.talk.tools = Tools(list(found.tools), path) if found.tools else None
@@ -173,14 +175,17 @@ def _load(chat: Conversation, argument: str) -> None:
     chat.file, chat.is_saved = path, True
     other_model = f"; the model was {found.model}" if found.model not in ("", chat.talk.model_id) else ""
     report.say(f"loaded {_count(len(chat.turns))}{other_model}")
+    for attachment in (each for turn in chat.turns for each in turn.attached):
+        if why := chat.talk.attachments.restore(attachment):
+            report.say(f"{attachment.path} {why}; the model reads a note in its place")
     for turn in chat.turns[-2:]:
         called = " ".join(f"calls {tools.shown(call)}" for call in turn.calls)
-        report.say(f"{turn.role}: {excerpt(f'{turn.content} {called}')}")
+        report.say(f"{turn.role}: {excerpt(f'{turn.shown} {called}')}")
 
 
 def _regen(chat: Conversation, _: str) -> None:
     if chat.unanswered is not None:
-        chat.answer(chat.unanswered)
+        chat.ask(chat.unanswered)
         return
     place = _last_question(chat)
     if place is None:
@@ -202,8 +207,11 @@ def _regen(chat: Conversation, _: str) -> None:
 
 def _undo(chat: Conversation, _: str) -> None:
     place = _last_question(chat)
-    if place is not None:
-        report.say(f"took back: {excerpt(chat.turns[place].content)}")
+    if chat.pending:
+        report.say(f"took back: {' '.join(each.shown for each in chat.pending)}")
+        chat.pending = []
+    elif place is not None:
+        report.say(f"took back: {excerpt(chat.turns[place].shown)}")
         del chat.turns[place:]
         chat.is_saved = False
     elif chat.cleared:
@@ -216,7 +224,7 @@ def _undo(chat: Conversation, _: str) -> None:
 def _clear(chat: Conversation, _: str) -> None:
     if chat.turns:
         chat.cleared, chat.turns = chat.turns, []
-    chat.unanswered = None
+    chat.unanswered, chat.pending = None, []
     report.say("new conversation; /undo restores the old one" if chat.cleared else "new conversation")
 
 
@@ -280,6 +288,8 @@ COMMANDS: dict[str, Command] = {
         Command("/clear", "start a new conversation", _clear, "The system message and the parameters stay."),
         Command("/thoughts [N|all]", "show the thoughts before the last answer, or the last N", _thoughts),
         Command("/tools [FILE|off]", "show, load or remove tools that the model may call", _tools, _TOOLS_DETAILS),
+        Command("/image FILE", "send a picture with the next message", attach_commands.image, attach_commands.DETAILS),
+        Command("/audio FILE", "send a sound with the next message", attach_commands.audio, attach_commands.DETAILS),
         Command("/stats", "show tokens, speed and context", _stats),
         Command("/bye", "leave, like Ctrl-D", _bye),
     )

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from localllm.cli.chat import mcp_tools, tools
 from localllm.cli.chat.answer import AnswerStyle, PrintedAnswer, Talk, describe, prepare, stats_line, why_incomplete
+from localllm.cli.chat.attachments import Attachment, Attachments, Bounds, user_message
 from localllm.cli.chat.mcp_tools import McpOptions, McpTools
+from localllm.cli.chat.media_look import is_media
 from localllm.cli.chat.schema import DocumentFormat
 from localllm.cli.chat.thinking import Think
 from localllm.cli.chat.tools import Tools
@@ -48,6 +50,9 @@ class RunOptions(NamedTuple):
     """The tools that may be called; None: none."""
     mcp: McpOptions | None = None
     """The MCP servers whose tools may be called; None: none."""
+    images: Sequence[str] = ()
+    audios: Sequence[str] = ()
+    """Paths and addresses of pictures and sounds."""
 
     @property
     def look(self) -> AnswerStyle:
@@ -64,6 +69,9 @@ def run_model(options: RunOptions) -> int:
     settings = config.load(options.load)
     options = options._replace(model=settings.sections().model_named(options.model))
     interactive = options.prompt is None and sys.stdin.isatty()
+    attachments = Attachments(Bounds.of(settings))
+    attached = [attachments.open(each, "image") for each in options.images]
+    attached += [attachments.open(each, "audio") for each in options.audios]
     if not is_here(options.model, settings) and not sidecar.fetch(options.model, settings):
         return report.INTERRUPTED
     # Input typed while the model loads or answers is kept for the next prompt, and not echoed into the output.
@@ -75,21 +83,24 @@ def run_model(options: RunOptions) -> int:
         ) as server,
         mcp_tools.opened(options.mcp, settings) as found,
     ):
-        prompt = None if interactive else read_prompt(options.prompt)
+        if not interactive:
+            prompt, piped = read_prompt(options.prompt, attachments, has_media=bool(attached))
+            attached += piped
         prepare(options.look)
         if interactive:
             from localllm.cli.chat import editor, loop  # noqa: F401 (the editor's imports take longer than all others)
         if server.is_sidecar and sys.stderr.isatty():
             _suggest_runtime(settings)
         with server.client() as client:
-            talk = _talk(client, server.model_id, options, found)
+            talk = _talk(client, server.model_id, options, found, attachments)
+            talk.check_reads([each.kind for each in attached])
             if (
                 interactive and settings.ctx is not None and talk.ctx not in (None, settings.ctx)
             ):  # else its log says it
                 report.say(f"localllm: the context is {talk.ctx} tokens, not {settings.ctx}: llama.cpp's step is 256")
             if talk.raw:
                 _check_raw(options)
-            if prompt is None:
+            if interactive:
                 return loop.chat(
                     talk,
                     options.system,
@@ -97,9 +108,10 @@ def run_model(options: RunOptions) -> int:
                     stats=options.stats,
                     markdown=options.markdown,
                     home=settings.data_dir,
-                    switch=lambda name: _talk(client, sidecar.load_now(client, name), options, found),
+                    switch=lambda name: _talk(client, sidecar.load_now(client, name), options, found, attachments),
+                    attached=attached,
                 )
-            return _answer(talk, prompt, options, verbose=settings.verbose)
+            return _answer(talk, prompt, options, attached=attached, verbose=settings.verbose)
 
 
 def _suggest_runtime(settings: Settings) -> None:
@@ -111,12 +123,14 @@ def _suggest_runtime(settings: Settings) -> None:
         report.say(f"localllm: {advice} (`localllm doctor` repeats this advice)")
 
 
-def _talk(client: Client, model_id: str, options: RunOptions, found: McpTools | None) -> Talk:
+def _talk(client: Client, model_id: str, options: RunOptions, found: McpTools | None, attachments: Attachments) -> Talk:
     model = client.model(model_id)
     if model.loaded and not model.slots:
         raise InvalidParameter(f"{model_id} does not generate text; use localllm embed", param="model")
     raw = options.raw or not model.chat_template
     talk = Talk(client, model_id, options.params, raw=raw, ctx=model.ctx or None, document=options.document)
+    talk.attachments, talk.text_only_reason = attachments, model.text_only_reason
+    talk.reads = model.reads
     talk.template_note = model.chat_template_note
     talk.think, talk.tools = options.think, options.tools if found is None else found
     return talk
@@ -128,22 +142,24 @@ def _check_raw(options: RunOptions) -> None:
         "--system": options.system is not None,
         "--tools": options.tools is not None,
         "--mcp": options.mcp is not None,
+        "--image": bool(options.images),
+        "--audio": bool(options.audios),
         "--think N": options.think.budget_tokens is not None,
     }
     for option in (name for name, is_given in given.items() if is_given):
         raise NoChatTemplate(f"{option} needs a model with a chat template, and cannot be combined with --raw")
 
 
-def _answer(talk: Talk, prompt: str, options: RunOptions, *, verbose: bool) -> int:
+def _answer(talk: Talk, prompt: str, options: RunOptions, *, attached: Sequence[Attachment] = (), verbose: bool) -> int:
     """Print the answer; returns the exit code: an incomplete document or call is a failure, since programs read it."""
     if not options.raw and talk.template_note:
         continues = " (the prompt is continued)" if talk.raw else ""
         report.say(f"localllm: {talk.model_id}: {talk.template_note}{continues}")
     printed = PrintedAnswer(options.look, plain_text=talk.is_plain)
     if isinstance(talk.tools, McpTools):
-        printed = _answer_with(talk.tools, talk, prompt, options)
+        printed = _answer_with(talk.tools, talk, user_message(prompt, attached, talk.attachments.files), options)
     else:
-        printed.print(talk.ask(prompt, options.system))
+        printed.print(talk.ask(prompt, options.system, attached))
     if printed.finish is None:
         return report.OK
     for note in printed.notes:
@@ -170,10 +186,10 @@ def _is_cut_unasked(finish: Finish, talk: Talk) -> bool:
     return finish.reason == "timeout"
 
 
-def _answer_with(mcp: McpTools, talk: Talk, prompt: str, options: RunOptions) -> PrintedAnswer:
+def _answer_with(mcp: McpTools, talk: Talk, question: Message, options: RunOptions) -> PrintedAnswer:
     """Answer, running the calls to MCP servers in between; returns the last answer."""
     messages = [Message("system", options.system)] if options.system is not None else []
-    messages.append(Message("user", prompt))
+    messages.append(question)
     ask = mcp_tools.terminal_user()
     for round in range(mcp.max_rounds + 1):
         printed = PrintedAnswer(options.look, plain_text=talk.is_plain)
@@ -205,12 +221,18 @@ def _print_calls(printed: PrintedAnswer, talk: Talk) -> int:
     return code
 
 
-def read_prompt(argument: str | None) -> str:
-    """The prompt from the argument, from stdin, or from both with an empty line between. Raises `InvalidParameter`."""
-    piped = ""
+def read_prompt(argument: str | None, attachments: Attachments, *, has_media: bool) -> tuple[str, list[Attachment]]:
+    """The prompt from the argument, from stdin, or from both with an empty line between; and a picture or sound piped
+    in place of text. `has_media`: whether one was given already, so that no text is needed. Raises `InvalidParameter`.
+    """
+    piped, found = "", list[Attachment]()
     if argument == "-" or not sys.stdin.isatty():
-        piped = decoded(sys.stdin.buffer.read(), "the standard input").rstrip("\r\n")
+        data = sys.stdin.buffer.read()
+        if is_media(data):
+            found = [attachments.take(data, "the standard input")]
+        else:
+            piped = decoded(data, "the standard input").rstrip("\r\n")
     prompt = "\n\n".join(part for part in (argument if argument != "-" else None, piped) if part)
-    if not prompt:
+    if not prompt and not found and not has_media:
         raise InvalidParameter("no prompt: give one as an argument or on stdin", param="prompt")
-    return prompt
+    return prompt, found

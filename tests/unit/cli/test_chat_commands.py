@@ -11,6 +11,7 @@ import pytest
 
 from localllm.cli.chat import parameters
 from localllm.cli.chat.answer import AnswerStyle, Talk
+from localllm.cli.chat.attachments import Attachments
 from localllm.cli.chat.loop import Chat
 from localllm.cli.chat.questions import LineDropped, read_message
 from localllm.cli.chat.slash_commands import COMMANDS
@@ -34,6 +35,7 @@ class FakeTalk(Talk):
         self.raw = raw
         self.model_id = model_id
         self.params = SamplingParams()
+        self.attachments = Attachments()
         self.reply: list[str | BaseException | Finish | Delta] = ["Hello", " there"]
         self.later: list[list[str | BaseException | Finish | Delta]] = []
         """The replies after the first."""
@@ -41,7 +43,7 @@ class FakeTalk(Talk):
         self.prompts: list[object] = []
         self.asked_with: list[SamplingParams] = []
 
-    def ask(self, prompt: str, system: str | None) -> Generator[Delta]:
+    def ask(self, prompt: str, system: str | None, attached: object = ()) -> Generator[Delta]:  # noqa: ARG002
         self.prompts.append((prompt, system))
         return self._play()
 

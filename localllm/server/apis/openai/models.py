@@ -85,6 +85,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     chat_template_note: str | msgspec.UnsetType = msgspec.UNSET
     """That it has none of its own, or one that leaves out messages."""
     capabilities: list[Capability] | msgspec.UnsetType = msgspec.UNSET
+    text_only_reason: str | msgspec.UnsetType = msgspec.UNSET
+    """Why a model reads neither pictures nor sound, and the remedy."""
     architecture: Architecture | msgspec.UnsetType = msgspec.UNSET
     chat_format: FormatEntry | msgspec.UnsetType = msgspec.UNSET
     num_parameters: int | msgspec.UnsetType = msgspec.UNSET
@@ -209,6 +211,7 @@ def _loaded(found: ModelEntry, entry: Entry) -> ModelEntry:
         context_length=ctx,
         max_model_len=ctx,
         speculation_sources=model.sources or msgspec.UNSET,
+        text_only_reason=model.no_media or msgspec.UNSET,
         **{name: getattr(model, name) for name in (*_AS_LOADED, *(_WITH_SLOTS if model.slots else ()))},
         **{name: getattr(model, name) or msgspec.UNSET for name in _IF_ANY},
     )

@@ -1,0 +1,99 @@
+"""What a file is, by its content: a picture and its size, a sound and its length, or neither.
+
+Reads headers only, in Python alone: what is in a file is decoded by the worker's children. Knows no paths.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import wave
+from typing import NamedTuple
+
+from localllm.chat.media_files import kind_of
+from localllm.cli.render.units import size
+from localllm.types import MediaKind
+
+HEAD_BYTES = 4096
+FORMATS = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "PPM")
+"""Those whose headers Pillow reads without native code."""
+READ = {"image": "JPEG, PNG, WebP, GIF, BMP, TIFF, AVIF or PNM", "audio": "WAV, MP3, FLAC, Ogg, AIFF, AU, M4A or WebM"}
+_ORIENTATION, _SIDEWAYS = 0x0112, (5, 6, 7, 8)
+
+
+class Look(NamedTuple):
+    """A picture or sound."""
+
+    kind: MediaKind
+    measure: str
+    """For people: `1920x1080`, `2.5 s`, or its bytes where the header does not say it."""
+
+
+def is_media(head: bytes) -> bool:
+    """Whether a file that begins so is a picture or sound. Text that begins with the same letters is not."""
+    return (kind_of(head) is not None or _is_pnm(head)) and not _is_text(head[:HEAD_BYTES])
+
+
+def look(data: bytes) -> Look | None:
+    """None if it is neither, or its header is broken."""
+    kind = "image" if _is_pnm(data) else kind_of(data)
+    if kind is None:
+        return None
+    if kind == "audio":
+        return Look(kind, _seconds(data) or size(len(data)))
+    if data[4:8] == b"ftyp":  # AVIF
+        return Look(kind, size(len(data)))
+    sides = _webp_sides(data) if data[:4] == b"RIFF" else _sides(data)
+    return None if sides is None else Look(kind, f"{sides[0]}x{sides[1]}")
+
+
+def _is_pnm(data: bytes) -> bool:
+    return data[:1] == b"P" and data[1:2] in b"123456" and data[2:3].isspace()
+
+
+def _is_text(head: bytes) -> bool:
+    if b"\0" in head:
+        return False
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        return error.reason == "unexpected end of data"  # the head ends within a character
+    return True
+
+
+def _sides(data: bytes) -> tuple[int, int] | None:
+    """As it is shown: upright."""
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as file:
+            width, height = file.size
+            # Of a PNG, Pillow would decode all pixels first.
+            is_sideways = file.format in ("JPEG", "MPO") and file.getexif().get(_ORIENTATION) in _SIDEWAYS
+    except Exception:  # noqa: BLE001  a plugin may raise anything on a broken file
+        return None
+    return (height, width) if is_sideways else (width, height)
+
+
+def _webp_sides(data: bytes) -> tuple[int, int] | None:
+    """https://developers.google.com/speed/webp/docs/riff_container"""
+    if len(data) < 30:
+        return None
+    if data[12:16] == b"VP8X":
+        return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
+    if data[12:16] == b"VP8L":
+        bits = int.from_bytes(data[21:25], "little")
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    if data[12:16] == b"VP8 ":
+        return int.from_bytes(data[26:28], "little") & 0x3FFF, int.from_bytes(data[28:30], "little") & 0x3FFF
+    return None
+
+
+def _seconds(data: bytes) -> str:
+    """Of a WAV file; empty if its header does not say it."""
+    if data[:4] != b"RIFF":
+        return ""
+    with contextlib.suppress(wave.Error, EOFError, ZeroDivisionError), wave.open(io.BytesIO(data)) as file:
+        frame = file.getnchannels() * file.getsampwidth()
+        return f"{min(file.getnframes(), len(data) // frame) / file.getframerate():.1f} s"
+    return ""
