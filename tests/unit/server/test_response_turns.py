@@ -41,7 +41,8 @@ def call(number: int, arguments: str = "{}") -> CallItem:
 
 
 def gave(number: int, output: str | list[InputText] = "x") -> CallOutput:
-    return CallOutput(id="fco", call_id=f"call_{number}", output=output)
+    parts = output if isinstance(output, str) else [*output]
+    return CallOutput(id="fco", call_id=f"call_{number}", output=parts)
 
 
 def messages(*items: AnyItem) -> list[Message]:
