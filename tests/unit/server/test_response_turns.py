@@ -11,6 +11,7 @@ from localllm.server.apis.responses.items import (
     CallOutput,
     CustomCallItem,
     CustomCallOutput,
+    InputPart,
     InputText,
     MessageItem,
     OutputText,
@@ -41,7 +42,7 @@ def call(number: int, arguments: str = "{}") -> CallItem:
 
 
 def gave(number: int, output: str | list[InputText] = "x") -> CallOutput:
-    parts = output if isinstance(output, str) else [*output]
+    parts: str | list[InputPart] = output if isinstance(output, str) else [*output]
     return CallOutput(id="fco", call_id=f"call_{number}", output=parts)
 
 
