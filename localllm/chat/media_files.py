@@ -88,11 +88,10 @@ _MAGIC: tuple[tuple[bytes, MediaKind], ...] = (
     (b"fLaC", "audio"),
     (b"OggS", "audio"),
     (b".snd", "audio"),
-    (b"\x1a\x45\xdf\xa3", "audio"),  # WebM
     (b"\xff\xfb", "audio"),
     (b"\xff\xf3", "audio"),
     (b"\xff\xf2", "audio"),
-    (b"\x1aE\xdf\xa3", "video"),
+    (b"\x1a\x45\xdf\xa3", "video"),  # WebM and Matroska
 )
 _BRANDS: dict[bytes, MediaKind] = {
     **dict.fromkeys((b"avif", b"avis", b"heic", b"mif1"), "image"),

@@ -210,7 +210,7 @@ GEMINI = [
         "video",
         CHAT,
         [said("user", {"type": "video_url", "video_url": {"url": "https://e.org/v.mp4"}}, text("What?")), SEEN, NEXT],
-        ("[video omitted: the model cannot see videos]", "What?"),
+        ("[video omitted: its address was not fetched]", "What?"),
         ("messages[0].content[0]",),
     ),
     History(

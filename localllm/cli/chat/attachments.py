@@ -78,7 +78,7 @@ class Attachments:
         """These bytes. Raises `InvalidParameter` for what is no picture or sound."""
         if len(data) > self._bounds.max_bytes:
             raise self._too_large(path, size(len(data)))
-        found = look(data)
+        found = look(data, kind)
         if found is None or kind not in (None, found.kind):
             what = _WHAT[kind] if kind else "picture or sound"
             formats = READ[kind] if kind else f"{READ['image']}; {READ['audio']}"

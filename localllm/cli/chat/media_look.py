@@ -34,9 +34,11 @@ def is_media(head: bytes) -> bool:
     return (kind_of(head) is not None or _is_pnm(head)) and not _is_text(head[:HEAD_BYTES])
 
 
-def look(data: bytes) -> Look | None:
-    """None if it is neither, or its header is broken."""
+def look(data: bytes, claimed: MediaKind | None = None) -> Look | None:
+    """None if it is neither, or its header is broken. A recording in a video's format is a sound if that is claimed."""
     kind = "image" if _is_pnm(data) else kind_of(data)
+    if kind == "video":
+        kind = "audio" if claimed == "audio" else None
     if kind is None:
         return None
     if kind == "audio":

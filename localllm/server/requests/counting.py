@@ -35,5 +35,5 @@ async def num_prompt_tokens(
     state: ServerState = request.app.state.server
     id = await state.model_for(request, model)
     tally_of(request).begin(model or id, state.loaded(id))
-    whole, files = await sse.unless_gone(request.receive, state.media.complete(tuple(messages), files))
+    whole, files, _ = await sse.unless_gone(request.receive, state.media.complete(tuple(messages), files))
     return await sse.unless_gone(request.receive, state.runtime.count(id, Conversation(whole, files=files), rendering))

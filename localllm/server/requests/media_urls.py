@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
 from localllm.chat.media_files import MediaLimits, check_sizes, file_of, kind_as
-from localllm.chat.unreadable import with_parts
-from localllm.errors import ForbiddenAddress, InvalidParameter, LocalLLMError, UnsupportedParameter, clipped
+from localllm.chat.unreadable import first_refused, with_parts
+from localllm.errors import (
+    ForbiddenAddress,
+    InvalidParameter,
+    LocalLLMError,
+    RequestError,
+    UnsupportedParameter,
+    clipped,
+)
 from localllm.settings.config import Settings
 from localllm.system.worker_threads import Threads
 from localllm.types import GenerationRequest, Media, MediaFile, Message
@@ -25,6 +32,15 @@ if TYPE_CHECKING:
 TIMEOUT_S = 10.0
 MAX_REDIRECTS = 3
 OK = 200
+
+
+class CompletedMessages(NamedTuple):
+    """Messages whose media are all files."""
+
+    messages: tuple[Message, ...]
+    files: tuple[MediaFile, ...]
+    notes: tuple[str, ...] = ()
+    """What stands in place of addresses: `PATH: what`."""
 
 
 class MediaAccess:
@@ -44,7 +60,7 @@ class MediaAccess:
 
         Raises `InvalidParameter`, `UnsupportedParameter`, `QueueFull`.
         """
-        done: dict[int, tuple[tuple[Message, ...], tuple[MediaFile, ...]]] = {}
+        done: dict[int, CompletedMessages] = {}
         made = []
         for request in requests:
             messages = request.messages
@@ -53,35 +69,40 @@ class MediaAccess:
                 continue
             if id(messages) not in done:
                 done[id(messages)] = await self.complete(messages, request.media)
-            whole, files = done[id(messages)]
-            made.append(replace(request, messages=whole, media=files))
+            whole, files, notes = done[id(messages)]
+            made.append(replace(request, messages=whole, media=files, notes=request.notes + notes))
         return made
 
-    async def complete(
-        self, messages: tuple[Message, ...], files: tuple[MediaFile, ...]
-    ) -> tuple[tuple[Message, ...], tuple[MediaFile, ...]]:
-        """Messages and files, with those that were addresses. Raises as `completed`."""
+    async def complete(self, messages: tuple[Message, ...], files: tuple[MediaFile, ...]) -> CompletedMessages:
+        """Messages and files, with those that were addresses. Raises as `completed`.
+
+        Of earlier turns an address that is not fetched is a note: a client that sends it at every turn goes on.
+        """
         media = [medium for message in messages for medium in message.media]
         check_sizes(files, media, self._limits)
         named = {medium.url: medium for medium in media if medium.url}
         if not named:
-            return messages, files
-        if self._urls == "off":
-            first = next(iter(named.values()))
-            raise UnsupportedParameter(
-                f"{first.param}: this server fetches nothing from the web; send the bytes as a data URL, or start it "
-                "with --media-urls public",
-                param=first.param,
-            )
+            return CompletedMessages(messages, files)
         fetched: dict[str, MediaFile] = {}
+        failed: dict[str, LocalLLMError] = {}
         for url, medium in named.items():
-            fetched[url] = await self._threads.run(self._fetch, url, medium.param)
+            try:
+                fetched[url] = await self._threads.run(self._fetch, url, medium.param)
+            except RequestError as error:
+                failed[url] = error
+        messages, notes = _without_failed(messages, failed)
         whole = tuple({file.digest: file for file in (*files, *fetched.values())}.values())
         messages = tuple(_with_files(message, fetched) for message in messages)
         check_sizes(whole, [medium for message in messages for medium in message.media], self._limits)
-        return messages, whole
+        return CompletedMessages(messages, whole, notes)
 
     def _fetch(self, url: str, param: str) -> MediaFile:
+        if self._urls == "off":
+            raise UnsupportedParameter(
+                f"{param}: this server fetches nothing from the web; send the bytes as a data URL, or start it "
+                "with --media-urls public",
+                param=param,
+            )
         try:
             answer = self._client().get_small(
                 url, named_by_user=self._urls == "any", max_bytes=self._limits.max_bytes, headers={"accept": "*/*"}
@@ -112,6 +133,27 @@ class MediaAccess:
                 )
                 self._net = Net(options)
             return self._net
+
+
+def _without_failed(
+    messages: tuple[Message, ...], failed: Mapping[str, LocalLLMError]
+) -> tuple[tuple[Message, ...], tuple[str, ...]]:
+    """The messages with texts in place of addresses that were not fetched, and notes. Raises in the turn to answer."""
+    first = first_refused([message.role for message in messages])
+    made, notes = [], list[str]()
+    for index, message in enumerate(messages):
+        parts = list[str | Media]()
+        for part in message.parts:
+            if isinstance(part, str) or part.url not in failed:
+                parts.append(part)
+            elif index >= first and message.role != "tool":
+                raise failed[part.url]
+            else:
+                omission = f"{part.kind} omitted: its address was not fetched"
+                notes.append(f"{part.param}: {omission}")
+                parts.append(f"[{omission}]")
+        made.append(message if parts == list(message.parts) else with_parts(message, parts))
+    return tuple(made), tuple(notes)
 
 
 def _with_files(message: Message, fetched: Mapping[str, MediaFile]) -> Message:

@@ -78,7 +78,7 @@ def test_a_kind_takes_its_texts_and_no_others(
     ("kind", "source", "path"),
     [
         ("regex", "", ""), ("choice", [], ""), ("choice", ["a", ""], "[1]"), ("choice", "{}", ""), ("choice", "[", ""),
-        ("choice", ["x"] * 10_001, ""), ("json_schema", "nope", ""), ("json_schema", '{"a":1,"a":2}', ""),
+        ("json_schema", "nope", ""), ("json_schema", '{"a":1,"a":2}', ""),
         ("json_schema", "[]", ""),
         ("json_schema", '{"minimum": NaN}', ""), ("json_schema", '{"const": "\\ud800"}', ""), ("json_schema",
         "[" * 5000, ""),
