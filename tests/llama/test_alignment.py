@@ -46,6 +46,7 @@ def beginnings(
     loaded: library.Library, path: Path, options: LoadOptions, patch: pytest.MonkeyPatch
 ) -> list[tuple[str, int]]:
     """Each operation that computed something of a prompt and a step of all slots, and where its result begins."""
+    patch.setattr(loaded.ggml, "_functions", dict(loaded.ggml._functions))  # others see what the product binds
     loaded.ggml.bind({"ggml_op_desc": (ctypes.c_char_p, [ctypes.c_void_p])})
     found: list[tuple[str, int]] = []
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 
 from localllm.engine.building import build_engine
 from localllm.engine.cache.kvcache import Tiers
+from localllm.engine.constraint.constraint import Constraint
 from localllm.engine.engine import StepOutput
 from localllm.engine.requests.sequence import Sequence as Running
 from localllm.engine.sampling.parameters import Mask
@@ -28,6 +29,7 @@ from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.tokens.vocab import Vocab
 from localllm.types import ChatFormat, Finish, GenerationRequest, LoadedModel
+from localllm.types.structures import Preface, Structure
 from localllm.worker.grammars.constraints import Grammars
 from localllm.worker.messages import Accepted, Rejected, Submit, Up
 from localllm.worker.prompts.preparer import Preparer
@@ -70,6 +72,12 @@ class Anything:
     def take(self, token: int) -> None:
         pass
 
+    def is_settled(self, token: int, num_left: int) -> bool:  # noqa: ARG002  the protocol has them
+        return True
+
+    def look(self, token: int, num_left: int) -> None:
+        pass
+
     def in_time(self, token: int, num_left: int) -> int:  # noqa: ARG002  the protocol has it
         return token
 
@@ -89,8 +97,15 @@ class NoGrammars(Grammars):
     def __init__(self, vocab: Vocab) -> None:
         self._vocab = vocab
 
-    def add(self, structure: Any, preface: Any, done: Any, is_wanted: Any) -> None:  # noqa: ARG002  it has these
-        done(Anything(self._vocab))
+    def add(
+        self,
+        structure: Structure,  # noqa: ARG002  it has these
+        preface: Preface | None,  # noqa: ARG002
+        done: Callable[[Any], None],
+        is_wanted: Callable[[], bool],  # noqa: ARG002
+    ) -> None:
+        anything: Constraint = Anything(self._vocab)  # compared with the protocol by mypy
+        done(anything)
 
 
 class ScriptedWorker:
@@ -101,7 +116,7 @@ class ScriptedWorker:
         self.script = Script()
         self.sequences: dict[int, Running] = {}
         self._ids = itertools.count(1)
-        self._said: queue.SimpleQueue[Accepted | Rejected | Finish] = queue.SimpleQueue()
+        self._said: queue.SimpleQueue[Accepted | Rejected | Finish | BaseException] = queue.SimpleQueue()
         self.engine = build_engine(backend, self._emit, sampler=self.script, tiers=Tiers(2**26))
         take = self.engine.submit
 
@@ -113,6 +128,14 @@ class ScriptedWorker:
         self.preparer = Preparer(
             model, self.vocab, Renderer(child), self.engine, self._hear, grammars=NoGrammars(self.vocab)
         )
+
+    def run(self) -> None:
+        """The engine's thread. What ends it is said to who waits for an answer, and raised as well."""
+        try:
+            self.engine.run()
+        except BaseException as e:
+            self._said.put(e)
+            raise
 
     def _hear(self, message: Up) -> None:
         if isinstance(message, Accepted | Rejected):
@@ -133,7 +156,7 @@ class ScriptedWorker:
         accepted = self._said.get(timeout=TIMEOUT_S)
         assert isinstance(accepted, Accepted), accepted
         finish = self._said.get(timeout=TIMEOUT_S)
-        assert isinstance(finish, Finish)
+        assert isinstance(finish, Finish), finish
         return self.sequences[id], finish
 
     def spelled(self, tokens: Sequence[int]) -> str:
@@ -166,7 +189,7 @@ def scripted_worker(
             load_s=0.0, created_unix_s=0,
         )  # fmt: skip
         worker = ScriptedWorker(loaded, backend, child)
-        thread = threading.Thread(target=worker.engine.run, name="engine")
+        thread = threading.Thread(target=worker.run, name="engine")
         thread.start()
         try:
             yield worker
