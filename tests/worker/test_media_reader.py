@@ -6,17 +6,22 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from localllm.engine.media import MediaRows
-from localllm.errors import InternalError, InvalidParameter
+from localllm.errors import InternalError, InvalidParameter, LocalLLMError
 from localllm.llama.library import Library
 from localllm.llama.media.projector import Pixels, Projector, Samples
 from localllm.types import MediaKind
 from localllm.worker.media.decoding_child import DecodeRequest, DecodingChild
+from localllm.worker.media.encoder_messages import Describe, Encode, Open
+from localllm.worker.media.encoder_process import EncoderProcess
+from localllm.worker.media.reader import Reader
 from localllm.worker.prompts.prompt_parts import MissingFiles
 from tests.models.media import KINDS, MediaModel, MediaModelKind
 from tests.waiting import until
@@ -76,7 +81,7 @@ def test_rows_are_those_of_the_library_and_a_restart_needs_neither_the_file_nor_
     assert restarted.encoder_pid is None
 
 
-def test_a_killed_encoder_costs_the_medium_that_it_encoded_and_no_other(
+def test_an_encoder_that_dies_of_a_medium_costs_that_and_no_other(
     loaded: Library, media_model: MakeModel, tmp_path: Path
 ) -> None:
     reader = open_test_reader(loaded, media_model("omni"), tmp_path)
@@ -96,14 +101,85 @@ def test_a_killed_encoder_costs_the_medium_that_it_encoded_and_no_other(
     until(lambda: bool(process._questions))
     seen[0].source.want(lambda: None)
     with process._writing:  # the question is in the pipe
-        os.kill(process.pid, signal.SIGKILL)
+        os.kill(process.pid, signal.SIGABRT)
+        os.kill(process.pid, signal.SIGCONT)
     assert ended.wait(60)
     assert isinstance(heard[-1].source.failure, InternalError)
-    assert "SIGKILL" in heard[-1].source.failure.message
+    assert "SIGABRT" in heard[-1].source.failure.message
     assert rows_of(seen[0]).shape == (16, WIDTH)
     with pytest.raises(InvalidParameter, match="not tried again"):
         rows_of(spans(read(reader, long)[0])[-1])
     assert rows_of(spans(read(reader, picture(3))[0])[0]).shape == (16, WIDTH)
+
+
+class Moment(NamedTuple):
+    """Of a question to the encoder process."""
+
+    is_it: Callable[[object], bool]
+    num_failures: int
+    is_answered: bool = False
+
+
+MOMENTS = {
+    "while it starts": Moment(lambda message: isinstance(message, Open), 1),
+    "layout": Moment(lambda message: isinstance(message, Describe), 0),
+    "first tile": Moment(lambda message: isinstance(message, Encode), 1),
+    "later tile": Moment(lambda message: isinstance(message, Encode) and message.first == 3, 1),
+    "between tiles": Moment(lambda message: isinstance(message, Encode) and message.first == 2, 0, is_answered=True),
+}
+
+
+def test_an_encoder_that_is_killed_at_any_moment_costs_one_request_and_refuses_none(
+    loaded: Library, media_model: MakeModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside requests for other pictures. Where nothing was being encoded, the question is asked again."""
+    exchange, model = EncoderProcess._exchange, media_model("idefics3")
+
+    def kill(process: EncoderProcess, id: int) -> None:
+        until(lambda: id in process._questions)
+        with process._writing:  # the question is in the pipe
+            os.kill(process.pid, signal.SIGKILL)
+
+    for name, moment in MOMENTS.items():
+        killed: list[EncoderProcess] = []
+
+        def exchanged(
+            process: EncoderProcess,
+            id: int,
+            message: Any,
+            deadline_s: float,
+            moment: Moment = moment,
+            killed: list[EncoderProcess] = killed,
+        ) -> Any:
+            is_it = not killed and moment.is_it(message)
+            if is_it:
+                killed.append(process)
+            if is_it and not moment.is_answered:
+                os.kill(process.pid, signal.SIGSTOP)
+                threading.Thread(target=kill, args=(process, id)).start()
+            found = exchange(process, id, message, deadline_s)
+            if is_it and moment.is_answered:
+                os.kill(process.pid, signal.SIGKILL)
+                until(lambda: not process.is_alive)
+            return found
+
+        monkeypatch.setattr(EncoderProcess, "_exchange", exchanged)
+        reader = open_test_reader(loaded, model, tmp_path / name)
+
+        def seen(file: File, reader: Reader = reader) -> int | LocalLLMError:
+            try:
+                return len([rows_of(span) for span in spans(read(reader, file)[0])])
+            except LocalLLMError as error:
+                return error
+
+        files = [picture(seed) for seed in range(3)]
+        with ThreadPoolExecutor(3) as threads:
+            found = [*threads.map(seen, files)]
+        failures = [each for each in found if isinstance(each, LocalLLMError)]
+        assert killed, name
+        assert len(failures) == moment.num_failures, (name, failures)
+        assert all("SIGKILL" in each.message for each in failures)
+        assert [seen(file) for file in files] == [7] * 3, name
 
 
 def test_what_nobody_wants_any_more_is_not_encoded(loaded: Library, media_model: MakeModel, tmp_path: Path) -> None:

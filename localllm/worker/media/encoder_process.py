@@ -23,6 +23,10 @@ from localllm.worker.media.encoder_messages import Describe, Encode, Open, Opene
 START_S = 300.0
 """Wall-clock limit for loading the projector, which may come from a slow disk."""
 
+OTHERS_DOING = frozenset({"SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"})
+"""Signals that come from people, from the system when memory runs out, or from a service manager; never from a fault in
+native code."""
+
 A = TypeVar("A")
 _decoder: msgspec.msgpack.Decoder[Up] = msgspec.msgpack.Decoder(Up)
 
@@ -30,10 +34,12 @@ _decoder: msgspec.msgpack.Decoder[Up] = msgspec.msgpack.Decoder(Up)
 class Ended(Exception):
     """The process is gone, or was killed for its slowness; the message says how it ended."""
 
-    def __init__(self, how: str, *, was_asked: bool = True) -> None:
+    def __init__(self, how: str, *, was_asked: bool = True, was_killed: bool = False) -> None:
         super().__init__(how)
         self.was_asked = was_asked
         """Whether it may have got the question."""
+        self.was_killed = was_killed
+        """Whether something else ended it than what it computed."""
 
 
 class _Question:
@@ -109,7 +115,8 @@ class EncoderProcess:
             self.close()
             raise Ended(f"no answer within {deadline_s:g} s")
         if question.answer is None:
-            raise Ended(str(processes.exit_reason(self._process.wait())), was_asked=was_asked)
+            reason = processes.exit_reason(self._process.wait())
+            raise Ended(str(reason), was_asked=was_asked, was_killed=reason.signal in OTHERS_DOING)
         if isinstance(question.answer, Refused):
             raise from_info(question.answer.error)
         return question.answer

@@ -1,7 +1,8 @@
 """Rows for those who want them: from memory, from disk, or from the encoder process, one medium after another.
 
-The process begins with the first picture and ends when idle. If it dies, the medium that it was encoding fails and is
-refused for a while; everything else continues in a new process. What nobody wants any more is dropped from the queue.
+The process begins with the first picture and ends when idle. If it dies, the medium that it was encoding fails, and is
+refused for a while unless the process was killed; everything else continues in a new process. What nobody wants any
+more is dropped from the queue.
 """
 
 from __future__ import annotations
@@ -273,6 +274,11 @@ class Encoding:
 
     def _crash(self, key: MediaKey, ended: Ended) -> LocalLLMError:
         self._counters.crashes += 1
+        if ended.was_killed:
+            return InternalError(
+                f"the process that encodes pictures and sounds was killed ({ended}), perhaps because memory ran out; "
+                "send the request again"
+            )
         reason = f"the picture or sound ended the process that encodes it ({ended})"
         now = self._clock()
         self._refused = {digest: entry for digest, entry in self._refused.items() if now < entry[0]}
