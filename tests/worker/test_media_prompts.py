@@ -30,6 +30,7 @@ from localllm.worker.prompts.preparer import Preparer
 from localllm.worker.prompts.prompt_parts import MediaPieces, MissingFiles
 from localllm.worker.prompts.rendering import Renderer
 from localllm.worker.prompts.template_child import TemplateChild
+from tests.waiting import until
 from tests.worker.conftest import INFO
 
 TEMPLATE = (
@@ -92,6 +93,8 @@ class Reader:
 
     def __init__(self) -> None:
         self.known: dict[str, bytes] = {}
+        self.drops = False
+        """Answers nothing, as for what is no longer wanted."""
         self.is_wanted: list[Callable[[], bool]] = []
 
     def add(
@@ -103,6 +106,8 @@ class Reader:
     ) -> None:
         self.known |= files
         self.is_wanted.append(is_wanted)
+        if self.drops:
+            return
         missing = {medium.digest for medium in media} - self.known.keys()
         result = MissingFiles((*missing,)) if missing else [self.pieces(medium.digest) for medium in media]
         threading.Thread(target=done, args=(result,)).start()
@@ -205,6 +210,18 @@ def test_the_bytes_of_a_picture_are_asked_for_once_and_in_the_name_of_one_that_w
     assert all(is_wanted() for is_wanted in reader.is_wanted[1:])
     prepared.preparer.cancel(3)
     assert prepared.engine.taken.get(timeout=20) == 3
+
+
+def test_a_client_that_leaves_while_its_picture_is_read_and_asks_again_is_answered(seeing: Prepared) -> None:
+    assert seeing.reader is not None
+    seeing.reader.drops = True
+    seeing.submit(1, user(picture("a"), "?"))
+    until(lambda: bool(seeing.reader and seeing.reader.is_wanted))
+    seeing.preparer.cancel(1)
+    seeing.next()  # its end
+    seeing.reader.drops = False
+    seeing.submit(2, user(picture("a"), "?"))
+    assert seeing.accepted().id == 2
 
 
 def test_what_the_model_does_not_read_is_refused_in_the_turn_to_answer_and_noted_before(child: TemplateChild) -> None:

@@ -122,11 +122,15 @@ class Preparer:
         self._wanted.add(message.id)
         with self._lock:
             draft = self._drafts.get(source)
-            is_new = draft is None
-            if draft is None:
+            if draft is not None:
+                others = tuple(draft.ids)
+                draft.ids.append(message.id)
+                if not any(id in self._wanted for id in others):
+                    draft = None  # all others were cancelled, so its work may have been dropped already
+            if is_new := draft is None:
                 draft = self._drafts[source] = _Draft(source)
+                draft.ids.append(message.id)
             draft.takers.append(_Taker(message, self._engine.clock()))
-            draft.ids.append(message.id)
         if is_new:
             self._begin(draft)
 
@@ -238,7 +242,7 @@ class Preparer:
         with self._lock:
             if draft.takers:
                 return draft.takers[0]
-            del self._drafts[draft.source]
+            self._forget(draft)
             return None
 
     def _served(self, draft: _Draft, taker: _Taker) -> None:
@@ -250,8 +254,12 @@ class Preparer:
         with self._lock:
             draft.takers = [taker for taker in draft.takers if taker.message.id in self._wanted]
             if not draft.takers:
-                del self._drafts[draft.source]
+                self._forget(draft)
             return bool(draft.takers)
+
+    def _forget(self, draft: _Draft) -> None:
+        if self._drafts.get(draft.source) is draft:
+            del self._drafts[draft.source]
 
     def _guesser(
         self, request: GenerationRequest, predicted: dict[str, list[int]]
