@@ -84,7 +84,7 @@ def _meanings(messages: Sequence[Message]) -> Iterator[bytes]:
 
 def _meaning_of(part: str | Media) -> str | tuple[str, str, str]:
     """Where a request has it does not matter."""
-    return part if isinstance(part, str) else (part.kind, part.digest, part.detail)
+    return part if isinstance(part, str) else (part.kind, part.content, part.detail)
 
 
 def _calls(calls: Sequence[ToolCall]) -> list[tuple[str, str]]:

@@ -54,7 +54,8 @@ class Marks:
 
     def mark(self, media: Media | MediaMark) -> str:
         """The text that stands for it."""
-        return f"{self._marker}.{media.kind}.{media.digest}.{media.detail};"
+        content = media.content if isinstance(media, Media) else media.digest
+        return f"{self._marker}.{media.kind}.{content}.{media.detail};"
 
     def quoted(self, value: Any, pattern: re.Pattern[str]) -> Any:
         """JSON values, with marks in place of texts that match the pattern."""

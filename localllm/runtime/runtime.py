@@ -31,7 +31,7 @@ from localllm.supervisor.pending import Pending, TimedT, with_less_time
 from localllm.supervisor.session import Session
 from localllm.supervisor.supervisor import Supervisor
 from localllm.system.worker_threads import Threads
-from localllm.types import GenerationRequest, LoadedModel, MediaFile, Message, Rendering
+from localllm.types import GenerationRequest, LoadedModel, Media, MediaFile, Message, Rendering, SoundCuts
 from localllm.types.conversation import Conversation
 from localllm.types.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 from localllm.types.load_options import LoadOptions
@@ -240,8 +240,11 @@ class Runtime:
     async def count(self, model_id: str, said: Conversation, rendering: Rendering = NO_RENDERING) -> int:
         """How many tokens a conversation's prompt has, with rows of media. Raises as `render`, `InvalidParameter`."""
         args = (said.messages, rendering, self._settings.max_tokenize_bytes)
-        count: int = await self._call(model_id, "count", *args, files=said.files)
-        return count
+        return int(await self._call(model_id, "count", *args, files=said.files))
+
+    async def cut_sound(self, model_id: str, sound: Media, file: MediaFile) -> SoundCuts:
+        """Where a long sound is to be cut, to be read in parts. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        return msgspec.convert(await self._call(model_id, "cut", sound, files=(file,)), SoundCuts)
 
     async def status(self, model_id: str) -> EngineStatus:
         """What a loaded model's slots are doing, read between two steps. Does not count as use."""

@@ -24,6 +24,7 @@ from localllm.errors import LocalLLMError, clipped
 from localllm.server.apis import models
 from localllm.server.apis.anthropic import handlers as anthropic
 from localllm.server.apis.anthropic.replies import response_parts as anthropic_parts
+from localllm.server.apis.audio import handlers as audio
 from localllm.server.apis.embeddings import handlers as embeddings
 from localllm.server.apis.llamacpp import completion, props, router, tools
 from localllm.server.apis.llamacpp import errors as llamacpp_errors
@@ -83,6 +84,7 @@ def routes() -> list[Route]:
         *responses.routes(),
         *anthropic.routes(),
         *embeddings.routes(),
+        *audio.routes(),
         *llamacpp.routes(),
         *completion.routes(),
         *props.routes(),

@@ -19,6 +19,7 @@ from localllm.types.conversation import MediaFile as MediaFile
 from localllm.types.conversation import MediaKind as MediaKind
 from localllm.types.conversation import Message as Message
 from localllm.types.conversation import Rendering as Rendering
+from localllm.types.conversation import SoundCuts as SoundCuts
 from localllm.types.conversation import ToolCall as ToolCall
 from localllm.types.conversation import whole_calls as whole_calls
 from localllm.types.details import Detail as Detail
@@ -104,16 +105,19 @@ class ModelDefaults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Exactly one of `messages` (rendered by the model's template), `prompt`, `prompt_tokens` and `infill` is set."""
+    """Exactly one of `messages` (rendered by the model's template), `prompt`, `prompt_tokens`, `prompt_parts` and
+    `infill` is set."""
 
     messages: tuple[Message, ...] | None = None
     prompt: str | None = None
     prompt_tokens: tuple[TokenId, ...] | None = None
+    prompt_parts: tuple[str | Media, ...] | None = None
+    """Texts, and pictures and sounds between them, without a template."""
     suffix: str | None = None
     """Text after the answer: the model fills in the middle between `prompt` and `suffix`."""
     infill: Infill | None = None
     media: tuple[MediaFile, ...] = ()
-    """For messages: the bytes of their pictures and sounds, sent to the worker only when it asks for them."""
+    """For messages and parts: the bytes of their pictures and sounds, sent to the worker only when it asks for them."""
     rendering: Rendering = Rendering()
     """For messages."""
     notes: tuple[str, ...] = ()

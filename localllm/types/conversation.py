@@ -27,6 +27,13 @@ class Media(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Path in the request, for errors."""
     url: str = ""
     """Where its bytes are to be fetched; then it has no digest yet."""
+    part_ms: tuple[int, int] | None = None
+    """Of a sound: where the part that is read begins and ends; None: all of it."""
+
+    @property
+    def content(self) -> str:
+        """The digest of what is read of the file, lowercase hex: media with equal ones are one."""
+        return self.digest if self.part_ms is None else self.digest + "".join(f"{end:08x}" for end in self.part_ms)
 
 
 class MediaFile(msgspec.Struct, frozen=True, weakref=True):
@@ -34,6 +41,14 @@ class MediaFile(msgspec.Struct, frozen=True, weakref=True):
 
     digest: str
     data: bytes
+
+
+class SoundCuts(msgspec.Struct, frozen=True):
+    """A sound, cut at silences into parts that a projector reads as one piece each."""
+
+    duration_ms: int
+    parts_ms: tuple[tuple[int, int], ...]
+    """Where each begins and ends, in order; what is silent throughout is left out."""
 
 
 class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):

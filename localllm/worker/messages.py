@@ -91,6 +91,7 @@ class Call(_Frame, frozen=True, tag=True, array_like=True):
 
     `tokenize` (text, add_special, parse_special) -> ids; `pieces` (ids, special) -> the bytes of each; `render`
     (messages, rendering) -> the prompt's text; `count` (messages, rendering, most bytes) -> its number of tokens;
+    `cut` (sound) -> `SoundCuts`;
     `status` () -> `EngineStatus`; `save_slot` (slot, name) and `restore_slot` (slot, name) -> `SlotTransfer`;
     `erase_slot` (slot) -> how many tokens it held.
     """

@@ -24,11 +24,14 @@ from localllm.types import (
     GenerationRequest,
     LoadedModel,
     Making,
+    Media,
+    MediaFile,
     Message,
     ModelDefaults,
     ModelInfo,
     Rendering,
     SamplingParams,
+    SoundCuts,
     Timings,
     Usage,
 )  # fmt: skip
@@ -336,6 +339,12 @@ class FakeRuntime(Runtime):
         text = await self.render(model_id, said.messages, rendering)
         seen = [medium for message in said.messages for medium in message.media if medium.kind in self.reads]
         return len(await self.tokenize(model_id, text)) + 4 * len(seen)
+
+    async def cut_sound(self, model_id: str, sound: Media, file: MediaFile) -> SoundCuts:  # noqa: ARG002
+        """Two parts of a second each."""
+        self._check(model_id)
+        readable([Message("user", "", parts=(sound,))], self.reads, model_id, TEXT_ONLY)
+        return SoundCuts(2000, ((0, 1000), (1000, 2000)))
 
     async def status(self, model_id: str) -> EngineStatus:
         self._check(model_id)

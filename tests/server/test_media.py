@@ -380,8 +380,8 @@ def test_teis_clients_are_told_in_their_words(served: Served) -> None:
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("/v1/audio/transcriptions", "audio is not supported"),
-        ("/audio/speech", "audio is not supported"),
+        ("/v1/audio/voices", "speech is not generated"),
+        ("/audio/speech", "speech is not generated"),
         ("/v1/images/generations", "image generation is not supported"),
         ("/v1/files", "files are not stored"),
         ("/v1/files/file-1/content", "files are not stored"),

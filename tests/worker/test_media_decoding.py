@@ -114,6 +114,7 @@ def test_a_file_that_lies_about_its_length_is_read_as_far_as_it_goes(child: Deco
 
 
 def test_a_child_that_is_killed_costs_one_file(child: DecodingChild) -> None:
+    assert child._child is not None
     child._child._process.kill()
     child._child._process.wait()
     assert _ask(child, encoded(Image.new("RGB", (8, 8)))).width == 8

@@ -112,6 +112,9 @@ class Reader:
         result = MissingFiles((*missing,)) if missing else [self.pieces(medium.digest) for medium in media]
         threading.Thread(target=done, args=(result,)).start()
 
+    def cut(self, *_: Any) -> None:
+        raise NotImplementedError
+
     def pieces(self, digest: str) -> MediaPieces:
         return ((BEGIN,), MediaRows(ids_of(digest), NUM_ROWS, None, is_causal=True, source=Rows()), (END,))
 

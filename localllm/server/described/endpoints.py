@@ -8,6 +8,8 @@ from localllm.server.apis.anthropic import models as message_models
 from localllm.server.apis.anthropic import replies as message_replies
 from localllm.server.apis.anthropic import requests as messages
 from localllm.server.apis.anthropic.events import Event as MessageEvent
+from localllm.server.apis.audio import replies as audio_replies
+from localllm.server.apis.audio import requests as audio
 from localllm.server.apis.embeddings import replies as vectors
 from localllm.server.apis.embeddings.requests import EmbeddingsBody, NativeBody, RerankBody
 from localllm.server.apis.llamacpp import completion_replies, completion_requests, tools
@@ -59,6 +61,8 @@ class Operation(NamedTuple):
     """Several: depending on the request's fields."""
     text_type: str = "text/plain"
     """Media type of a response without a type."""
+    is_form: bool = False
+    """Whether the request is a multipart form, with a `file`."""
     is_empty: bool = False
     """Whether the response has no body."""
 
@@ -255,6 +259,22 @@ OPERATIONS = (
         "/v1/responses/{response_id}/input_items",
         "The input items of a stored response",
         response=response_replies.ItemList,
+    ),
+    *(
+        Operation(
+            "post",
+            f"{prefix}/audio/{name}",
+            summary,
+            request,
+            (audio_replies.TranscriptObject, audio_replies.VerboseTranscript),
+            audio_replies.Event if name == "transcriptions" else None,
+            is_form=True,
+        )
+        for prefix in ("", "/v1")
+        for name, summary, request in (
+            ("transcriptions", "Write down what is said in a sound", audio.TranscriptionRequest),
+            ("translations", "The same, in English", audio.TranslationRequest),
+        )
     ),
     Operation("post", "/v1/embeddings", "Embed texts", EmbeddingsBody, vectors.EmbeddingList),
     Operation(

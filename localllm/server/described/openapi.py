@@ -20,6 +20,7 @@ from localllm.types.wire import ErrorBody
 
 _REFERENCE = "#/components/schemas/{name}"
 _JSON = "application/json"
+_FORM = "multipart/form-data"
 _LINES = "application/x-ndjson"
 
 
@@ -43,6 +44,9 @@ def document() -> bytes:
     of = {str(kind): reference for kind, reference in zip(types, references, strict=True)}
     for schema in schemas.values():
         _add_ranges(schema)
+    for name in {operation.request.__name__ for operation in OPERATIONS if operation.is_form}:
+        schemas[name]["properties"]["file"] = {"type": "string", "contentMediaType": "application/octet-stream"}
+        schemas[name]["required"] = ["file"]
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method] = _described(operation, of)
@@ -113,7 +117,7 @@ def _described(operation: Operation, of: dict[str, Any]) -> dict[str, Any]:
     if operation.request is not None:
         described["requestBody"] = {
             "required": operation.needs_body,
-            "content": {_JSON: {"schema": of[str(operation.request)]}},
+            "content": {_FORM if operation.is_form else _JSON: {"schema": of[str(operation.request)]}},
         }
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}

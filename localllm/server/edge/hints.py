@@ -14,7 +14,8 @@ _OTHERS = (("/v1beta/", "Google's Gemini API is not served"),)
 """Path prefixes of other vendors' APIs, and the hint for each."""
 
 _MISSING = (
-    ("/v1/audio/", "audio is not supported"),
+    ("/v1/audio/speech", "speech is not generated"),
+    ("/v1/audio/voices", "speech is not generated"),
     ("/v1/images/", "image generation is not supported"),
     ("/v1/videos", "video generation is not supported"),
     ("/v1/files", "files are not stored; send their text in the request"),

@@ -36,19 +36,25 @@ class DecodeRequest(msgspec.Struct, frozen=True, array_like=True):
     """For sounds: the projector's; for videos: frames to read of a second."""
     max_frames: int = 1
     """For videos."""
+    parts_ms: tuple[tuple[int, int], ...] = ()
+    """For sounds: only these parts."""
+    cut_s: float = 0.0
+    """For sounds: cut at silences into parts of at most this length; 0: do not."""
 
 
 class DecodedFrame(msgspec.Struct, frozen=True, array_like=True):
-    """3 bytes a pixel."""
+    """A frame of a video, 3 bytes a pixel; or a part of a sound, which has no size."""
 
     time_ms: int
+    """Where it begins."""
     width: int
     height: int
     data: bytes
 
 
 class Decoded(msgspec.Struct, frozen=True, array_like=True):
-    """A picture: 3 bytes a pixel. A sound: float32 samples in native byte order, and no size. A video: frames only."""
+    """A picture: 3 bytes a pixel. A sound: float32 samples in native byte order, and no size. A video, or parts of a
+    sound: frames only."""
 
     width: int = 0
     height: int = 0
@@ -56,16 +62,22 @@ class Decoded(msgspec.Struct, frozen=True, array_like=True):
     problem: str = ""
     """Why it cannot be read, behind "the picture" or "the sound"."""
     frames: tuple[DecodedFrame, ...] = ()
+    duration_ms: int = 0
+    """Of a sound that was cut."""
+    parts_ms: tuple[tuple[int, int], ...] = ()
+    """Of a sound: where the frames begin and end."""
 
 
 class DecodingChild:
-    """The parent's side: starts the child. Used by one thread."""
+    """The parent's side: starts the child for the first file. Used by one thread."""
 
     def __init__(self) -> None:
-        self._child = LimitedChild(["localllm.worker.media.decoding_child"], Decoded)
+        self._child: LimitedChild[Decoded] | None = None
 
     def decode(self, request: DecodeRequest) -> Decoded:
         """Raises `InternalError`."""
+        if self._child is None:
+            self._child = LimitedChild(["localllm.worker.media.decoding_child"], Decoded)
         try:
             return self._child.ask(encode(request), DEADLINE_S)
         except OverLimit as reason:
@@ -76,7 +88,8 @@ class DecodingChild:
             return Decoded(problem=f"is too large: {error.reason}")
 
     def close(self) -> None:
-        self._child.close()
+        if self._child is not None:
+            self._child.close()
 
 
 def _prepare() -> Callable[[DecodeRequest], bytearray]:
@@ -93,6 +106,8 @@ def _prepare() -> Callable[[DecodeRequest], bytearray]:
             if request.kind == "video":
                 return encode(Decoded(frames=_frames(request)))
             samples = read_sound(request.data, rate_hz=int(request.rate_hz), max_s=request.max_s)
+            if request.cut_s or request.parts_ms:
+                return encode(_parts(request, samples))
             return encode(Decoded(data=samples))
         except (Unreadable, NotEncodable) as error:
             return encode(Decoded(problem=str(error)))
@@ -113,6 +128,17 @@ def _frames(request: DecodeRequest) -> tuple[DecodedFrame, ...]:
         max_frames=request.max_frames,
     )
     return tuple(DecodedFrame(*frame) for frame in found)
+
+
+def _parts(request: DecodeRequest, data: bytes) -> Decoded:
+    import numpy as np
+
+    from localllm.worker.media.cutting import cut, samples_of
+
+    samples, rate_hz = np.frombuffer(data, np.float32), int(request.rate_hz)
+    parts = request.parts_ms or tuple(cut(samples, rate_hz, max_s=request.cut_s))
+    frames = tuple(DecodedFrame(part[0], 0, 0, samples_of(samples, rate_hz, part).tobytes()) for part in parts)
+    return Decoded(frames=frames, duration_ms=round(1000 * len(samples) / rate_hz), parts_ms=parts)
 
 
 if __name__ == "__main__":

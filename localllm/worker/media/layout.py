@@ -55,7 +55,7 @@ class MediaKey(NamedTuple):
     @classmethod
     def of(cls, media: Media) -> MediaKey:
         """`high` is what `auto` does: the most that the projector reads."""
-        return cls(media.digest, "low" if media.detail == "low" and media.kind == "image" else "auto")
+        return cls(media.content, "low" if media.detail == "low" and media.kind == "image" else "auto")
 
     @classmethod
     def of_frame(cls, digest: str, frame: Frame) -> MediaKey:

@@ -14,12 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from localllm.engine.media import MediaRows
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError
 from localllm.kvdisk.media_files import MediaFiles
 from localllm.system.threads import start_thread
-from localllm.types import Media, MediaKind
+from localllm.types import Media, MediaKind, SoundCuts
 from localllm.worker.media.decoding_child import Decoded, DecodeRequest, DecodingChild
 from localllm.worker.media.encoder_messages import Source
 from localllm.worker.media.encoding import Encoding, MediaCounters
@@ -34,12 +35,18 @@ BYTES_PER_S = 5 * 10**6
 """A request whose files are larger by this much yields to one that arrives up to a second later."""
 FILES_BYTES, SOURCES_BYTES = 128 * 10**6, 128 * 10**6
 """Files, and decoded media that wait for their encoding, in memory."""
-LAYOUTS_BYTES, VIDEOS_BYTES = 16 * 10**6, 2 * 10**6
+LAYOUTS_BYTES, VIDEOS_BYTES, CUTS_BYTES = 16 * 10**6, 2 * 10**6, 2 * 10**6
 MAX_SPAN_BYTES = 200 * 10**6
 """Rows of one chunk, which travel in one frame."""
 NAMES: dict[MediaKind, str] = {"image": "picture", "video": "video", "audio": "sound"}
 
+MAX_PART_S = 30.0
+"""Of a sound that is cut: what every projector reads as one piece."""
+REDECODED_PARTS = 16
+"""Parts of a sound that are decoded together if they are no longer in memory: the file is read from its begin."""
+
 Done = Callable[[Sequence[MediaPieces] | MissingFiles | LocalLLMError], None]
+DoneCutting = Callable[[SoundCuts | MissingFiles | LocalLLMError], None]
 
 
 class MediaLimits(NamedTuple):
@@ -64,8 +71,16 @@ class _Request(NamedTuple):
     number: int
     media: tuple[Media, ...]
     files: Mapping[str, bytes]
-    done: Done
+    done: Done | None
     is_wanted: Callable[[], bool]
+    cut: DoneCutting | None = None
+    """In place of `done`: the one sound is to be cut."""
+
+    def refuse(self, answer: MissingFiles | LocalLLMError) -> None:
+        if self.cut is not None:
+            self.cut(answer)
+        if self.done is not None:
+            self.done(answer)
 
 
 class Reader:
@@ -93,6 +108,8 @@ class Reader:
         self._tokenize = tokenize
         self._videos: Kept[str, tuple[Frame, ...]] = Kept(VIDEOS_BYTES, lambda frames: 100 * len(frames))
         """The frames that are read of each, by digest."""
+        self._cuts: Kept[str, SoundCuts] = Kept(CUTS_BYTES, lambda cuts: 100 + 50 * len(cuts.parts_ms))
+        """Of each sound that was cut, by digest."""
         self._layouts: Kept[MediaKey, Layout] = Kept(LAYOUTS_BYTES, _size_of_layout)
         self._files: Kept[str, bytes] = Kept(FILES_BYTES, len)
         self._sources: Kept[MediaKey, Source] = Kept(SOURCES_BYTES, lambda source: len(source.data))
@@ -113,6 +130,11 @@ class Reader:
         order = self._clock() + sum(each.num_bytes for each in media) / BYTES_PER_S
         self._queue.put(_Request(order, next(self._numbers), tuple(media), files, done, is_wanted))
 
+    def cut(self, sound: Media, files: Mapping[str, bytes], done: DoneCutting, is_wanted: Callable[[], bool]) -> None:
+        """As the protocol says."""
+        order = self._clock() + sound.num_bytes / BYTES_PER_S
+        self._queue.put(_Request(order, next(self._numbers), (sound,), files, None, is_wanted, done))
+
     def _read_all(self) -> None:
         child: DecodingChild | None = None
         while True:
@@ -127,7 +149,11 @@ class Reader:
                 continue
             try:
                 if missing := self._missing(request):
-                    request.done(MissingFiles(missing))
+                    request.refuse(MissingFiles(missing))
+                    continue
+                if request.cut is not None:
+                    child = child or DecodingChild()
+                    request.cut(self._cut(request, child))
                     continue
                 made = []
                 for media in request.media:
@@ -138,21 +164,53 @@ class Reader:
                         self._read(media, self._bytes_of(media, request.files), child)
                     made.append(self._pieces(media, request))
             except LocalLLMError as error:
-                request.done(error)
+                request.refuse(error)
             else:
-                if len(made) == len(request.media):
+                if len(made) == len(request.media) and request.done is not None:
                     request.done(made)
 
     def _missing(self, request: _Request) -> tuple[str, ...]:
         for digest, data in request.files.items():
             self._files.put(digest, data)
+        kept = self._has_cuts if request.cut is not None else self._is_kept
         return tuple(
             dict.fromkeys(
                 media.digest
                 for media in request.media
-                if self._bytes_of(media, request.files) is None and not self._is_kept(media)
+                if self._bytes_of(media, request.files) is None and not kept(media)
             )
         )
+
+    def _has_cuts(self, sound: Media) -> bool:
+        """Whether its parts, their layouts and rows are known."""
+        cuts = self._known_cuts(sound)
+        return cuts is not None and all(self._is_kept(replace(sound, part_ms=part)) for part in cuts.parts_ms)
+
+    def _known_cuts(self, sound: Media) -> SoundCuts | None:
+        cuts = self._cuts.get(sound.digest)
+        if cuts is None and (data := self._layout_files.read(self._name_of_cuts(sound.digest))) is not None:
+            cuts = msgspec.msgpack.decode(data, type=SoundCuts)
+            self._cuts.put(sound.digest, cuts)
+        return cuts
+
+    def _cut(self, request: _Request, child: DecodingChild) -> SoundCuts:
+        """Its parts, which are then decoded and described when their prompts come. Raises `LocalLLMError`."""
+        (sound,) = request.media
+        cuts = self._known_cuts(sound)
+        if cuts is not None:
+            return cuts
+        if sound.kind not in self.kinds:
+            raise InvalidParameter(f"this model does not read {NAMES[sound.kind]}s", param=sound.param)
+        decoded = self._decode(sound, self._bytes_of(sound, request.files), child, cut_s=MAX_PART_S)
+        self._put_parts(sound, decoded)
+        cuts = SoundCuts(decoded.duration_ms, decoded.parts_ms)
+        self._cuts.put(sound.digest, cuts)
+        self._layout_files.write(self._name_of_cuts(sound.digest), msgspec.msgpack.encode(cuts))
+        return cuts
+
+    def _put_parts(self, sound: Media, decoded: Decoded) -> None:
+        for part, frame in zip(decoded.parts_ms, decoded.frames, strict=True):
+            self._sources.put(MediaKey.of(replace(sound, part_ms=part)), Source(0, 0, frame.data))
 
     def _bytes_of(self, media: Media, files: Mapping[str, bytes]) -> bytes | None:
         return files.get(media.digest) or self._files.get(media.digest)
@@ -215,7 +273,41 @@ class Reader:
         return layout
 
     def _decoded(self, media: Media, data: bytes | None, child: DecodingChild) -> dict[MediaKey, Source]:
-        """The picture, the sound, or each frame."""
+        """The picture, the sound, some parts of it from the wanted one on, or each frame."""
+        parts = self._parts_from(media)
+        if parts and (source := self._sources.get(MediaKey.of(media))) is not None:
+            return {MediaKey.of(media): source}
+        decoded = self._decode(media, data, child, parts_ms=parts)
+        if parts:
+            keys = (MediaKey.of(replace(media, part_ms=part)) for part in decoded.parts_ms)
+            return {key: Source(0, 0, frame.data) for key, frame in zip(keys, decoded.frames, strict=True)}
+        if media.kind != "video":
+            return {MediaKey.of(media): Source(decoded.width, decoded.height, decoded.data)}
+        frames = tuple(Frame(frame.time_ms, frame.width, frame.height) for frame in decoded.frames)
+        self._videos.put(media.digest, frames)
+        self._layout_files.write(self._name_of_video(media.digest), msgspec.msgpack.encode(frames))
+        return {
+            MediaKey.of_frame(media.digest, frame): Source(each.width, each.height, each.data)
+            for frame, each in zip(frames, decoded.frames, strict=True)
+        }
+
+    def _parts_from(self, media: Media) -> tuple[tuple[int, int], ...]:
+        if media.part_ms is None:
+            return ()
+        cuts = self._known_cuts(media)
+        known = () if cuts is None else cuts.parts_ms
+        at = known.index(media.part_ms) if media.part_ms in known else len(known)
+        return known[at : at + REDECODED_PARTS] or (media.part_ms,)
+
+    def _decode(
+        self,
+        media: Media,
+        data: bytes | None,
+        child: DecodingChild,
+        *,
+        parts_ms: tuple[tuple[int, int], ...] = (),
+        cut_s: float = 0.0,
+    ) -> Decoded:
         if data is None:
             raise InternalError("what was kept of a picture or sound is gone; send the request again")
         limits = self._limits
@@ -228,20 +320,14 @@ class Reader:
             limits.max_s,
             rate_hz,
             limits.max_frames,
+            parts_ms,
+            cut_s,
         )
         decoded: Decoded = child.decode(request)
         self.counters.decodes += 1
         if decoded.problem:
             raise InvalidParameter(f"the {NAMES[media.kind]} {decoded.problem}", param=media.param)
-        if media.kind != "video":
-            return {MediaKey.of(media): Source(decoded.width, decoded.height, decoded.data)}
-        frames = tuple(Frame(frame.time_ms, frame.width, frame.height) for frame in decoded.frames)
-        self._videos.put(media.digest, frames)
-        self._layout_files.write(self._name_of_video(media.digest), msgspec.msgpack.encode(frames))
-        return {
-            MediaKey.of_frame(media.digest, frame): Source(each.width, each.height, each.data)
-            for frame, each in zip(frames, decoded.frames, strict=True)
-        }
+        return decoded
 
     def _check(self, layout: Layout, media: Media) -> None:
         name = NAMES[media.kind]
@@ -294,6 +380,9 @@ class Reader:
 
     def _name_of_video(self, digest: str) -> str:
         return f"{self._context} {digest} {self._limits.video_fps:g} {self._limits.max_frames} frames"
+
+    def _name_of_cuts(self, digest: str) -> str:
+        return f"{self._context} {digest} {MAX_PART_S:g} s cuts"
 
     def _name(self, key: MediaKey) -> str:
         return f"{self._context} {key}"

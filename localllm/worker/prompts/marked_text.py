@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from localllm.chat.media_marks import Marks, MediaMark, QuotedText
 from localllm.engine.media import MediaRows, Span
-from localllm.types import MediaKind
+from localllm.types import Media, MediaKind
 from localllm.worker.prompts.prompt_parts import MediaPieces, Memo, Tokenizer
 
 MediaTokens = Mapping[MediaMark, MediaPieces]
@@ -39,6 +39,13 @@ class MarkedText:
     def shown(self, text: str) -> str:
         """The text for people."""
         return text if self._marks is None else self._marks.shown(text)
+
+    def joined(self, parts: Tokens[str | Media]) -> str:
+        """A text with marks in place of pictures and sounds; the model must read these."""
+        assert self._marks is not None or not any(isinstance(part, Media) for part in parts)
+        return "".join(
+            self._marks.mark(part) if self._marks and isinstance(part, Media) else str(part) for part in parts
+        )
 
     def fewest_tokens(self, text: str, pieces: MediaTokens = NO_PIECES) -> int:
         """The fewest tokens that the text can become."""

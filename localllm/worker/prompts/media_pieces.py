@@ -6,30 +6,33 @@ Knows nothing of templates or of how pieces are made.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any
+
+import msgspec
 
 from localllm.chat.media_marks import MediaMark
-from localllm.errors import LocalLLMError
-from localllm.types import Media, MediaKind, Message
-from localllm.worker.messages import File, NeedFiles, Up
+from localllm.chat.unreadable import readable
+from localllm.errors import InvalidParameter, LocalLLMError
+from localllm.types import LoadedModel, Media, MediaKind, Message, SoundCuts
+from localllm.worker.messages import Call, File, NeedFiles, Reply, Up
 from localllm.worker.prompts.media_uses import MediaUse
 from localllm.worker.prompts.prompt_parts import MediaPieces, MediaReader, MissingFiles
 from localllm.worker.prompts.tokenized import RenderedPrompt
+from localllm.worker.prompts.uncancelled import UncancelledRequests
 from localllm.worker.refusals import errors_to
 
-Done = Callable[[Sequence[MediaPieces] | LocalLLMError], None]
+Read = Callable[[Mapping[str, bytes], Callable[[Any], None]], None]
+"""Begins to read with these files, and calls back with the result, an error or `MissingFiles`."""
 
 
 class _Wanted:
-    """The media of one prompt."""
+    """The media of one prompt, or a sound to be cut."""
 
-    def __init__(
-        self, media: Sequence[Media], ids: Callable[[], Sequence[int]], is_wanted: Callable[[], bool], done: Done
-    ) -> None:
-        self.media = media
+    def __init__(self, ids: Callable[[], Sequence[int]], read: Read, done: Callable[[Any], None]) -> None:
         self.ids = ids
-        self.is_wanted = is_wanted
+        self.read = read
         self.done = done
         self.files: dict[str, bytes] = {}
         self.missing: set[str] = set()
@@ -69,15 +72,41 @@ class MediaGathering:
             go_on(rendered)
             return
 
+        reader = self._reader
+
         def done(result: Sequence[MediaPieces] | LocalLLMError) -> None:
             with errors_to(refuse):
                 if isinstance(result, LocalLLMError):
                     raise result
-                marks = (MediaMark(medium.kind, medium.digest, medium.detail) for medium in media)
+                marks = (MediaMark(medium.kind, medium.content, medium.detail) for medium in media)
                 go_on(rendered._replace(use=use, pieces=dict(zip(marks, result, strict=True))))
 
         use = MediaUse()
-        self._read(_Wanted(media, ids, lambda: bool(use.running or ids()), done))
+        self._read(
+            _Wanted(ids, lambda files, then: reader.add(media, files, then, lambda: bool(use.running or ids())), done)
+        )
+
+    def answer_cut(self, message: Call, model: LoadedModel, wanted: UncancelledRequests) -> None:
+        """Answer where a sound is to be cut. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        try:
+            (sound,) = msgspec.convert(message.args, tuple[Media])
+        except msgspec.ValidationError as error:
+            raise InvalidParameter(f"file: {error}", param="file") from error
+        readable([Message("user", "", parts=(sound,))], self.kinds, model.id, model.no_media)
+        reader, is_wanted = self._reader, partial(wanted.__contains__, message.id)
+        assert reader is not None
+
+        def done(result: SoundCuts | LocalLLMError) -> None:
+            error = result.info() if isinstance(result, LocalLLMError) else None
+            wanted.answer(Reply(message.id, result if error is None else None, error))
+
+        self._read(
+            _Wanted(
+                lambda: [message.id] if is_wanted() else [],
+                lambda files, then: reader.cut(sound, files, then, is_wanted),
+                done,
+            )
+        )
 
     def put(self, file: File) -> None:
         """Bytes from the parent."""
@@ -100,10 +129,9 @@ class MediaGathering:
             self._ask(wanted)
 
     def _read(self, wanted: _Wanted) -> None:
-        assert self._reader is not None
-        self._reader.add(wanted.media, wanted.files, partial(self._take, wanted), wanted.is_wanted)
+        wanted.read(wanted.files, partial(self._take, wanted))
 
-    def _take(self, wanted: _Wanted, result: Sequence[MediaPieces] | MissingFiles | LocalLLMError) -> None:
+    def _take(self, wanted: _Wanted, result: Any) -> None:
         if not isinstance(result, MissingFiles):
             wanted.done(result)
             return

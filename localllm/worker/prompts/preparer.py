@@ -8,7 +8,7 @@ render ...). Knows nothing of batches or KV.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -21,12 +21,7 @@ from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.engine.embedding.encoder import EncoderEngine
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.speculation.guesser import Experience, Guesser
-from localllm.errors import (
-    InvalidParameter,
-    LocalLLMError,
-    NoChatTemplate,
-    UnsupportedParameter,
-)  # fmt: skip
+from localllm.errors import InvalidParameter, LocalLLMError, NoChatTemplate, UnsupportedParameter
 from localllm.types import (
     Delta,
     Finish,
@@ -148,6 +143,10 @@ class Preparer:
             self._engine.inspect(lambda status: self._send(Reply(message.id, status)))
             return
         self._wanted.add(message.id)
+        if message.method == "cut":
+            with errors_to(partial(self._fail, message.id)):
+                self._media.answer_cut(message, self._model, self._wanted)
+            return
         if message.method in ("render", "count") and self._renderer is not None:
             with errors_to(partial(self._fail, message.id)):  # this is the reader thread, which serves all requests
                 self._begin_call(message, self._renderer)
@@ -178,6 +177,12 @@ class Preparer:
         )
 
     def _begin(self, draft: _Draft) -> None:
+        if draft.source.prompt_parts is not None and self._model.info.causal:
+            with errors_to(partial(self._refuse, draft)):
+                asked = Message("user", "", parts=draft.source.prompt_parts)
+                readable([asked], self._media.kinds, self._model.id, self._model.no_media)
+                self._complete(draft, self._prompts.joined(asked.parts), [asked])
+            return
         messages = draft.source.messages
         if messages is None or self._renderer is None or not self._model.info.causal:
             self._turns.add(self._prepare(draft, None), lambda: self._has_takers(draft))
@@ -202,13 +207,17 @@ class Preparer:
             if restored is not None:
                 rendered = rendered._replace(asked=self.remembered.place(restored, rendered.text))
             rendered = rendered._replace(notes=draft.notes + rendered.notes)
-            self._media.complete(
-                rendered,
-                messages,
-                lambda: [id for id in draft.ids if id in self._wanted],
-                lambda whole: self._turns.add(self._prepare(draft, whole), lambda: self._has_takers(draft)),
-                partial(self._refuse, draft),
-            )
+            self._complete(draft, rendered, messages)
+
+    def _complete(self, draft: _Draft, rendered: RenderedPrompt, messages: Sequence[Message]) -> None:
+        """Add the pieces of its media, and go on."""
+        self._media.complete(
+            rendered,
+            messages,
+            lambda: [id for id in draft.ids if id in self._wanted],
+            lambda whole: self._turns.add(self._prepare(draft, whole), lambda: self._has_takers(draft)),
+            partial(self._refuse, draft),
+        )
 
     def _prepare(self, draft: _Draft, rendered: RenderedPrompt | None) -> Iterator[None]:
         with errors_to(partial(self._refuse, draft)):

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from localllm.engine.media import MediaRows
 from localllm.errors import LocalLLMError
-from localllm.types import Infill, Media, MediaKind, Message, Rendering
+from localllm.types import Infill, Media, MediaKind, Message, Rendering, SoundCuts
 
 NO_RENDERING = Rendering()
 
@@ -65,6 +65,7 @@ class Source(NamedTuple):
     """Whether the prompt's text is wanted."""
     cache_salt: str = ""
     """For messages: remembered answers are separate for each salt."""
+    prompt_parts: tuple[str | Media, ...] | None = None
 
 
 class Head(NamedTuple):
@@ -106,4 +107,14 @@ class MediaReader(Protocol):
         `files`: digest -> bytes, as far as they were sent. Without the bytes of one that is not remembered, `done` gets
         `MissingFiles`; call again with these.
         """
+        ...
+
+    def cut(
+        self,
+        sound: Media,
+        files: Mapping[str, bytes],
+        done: Callable[[SoundCuts | MissingFiles | LocalLLMError], None],
+        is_wanted: Callable[[], bool],
+    ) -> None:
+        """Find where a long sound is to be cut; otherwise as `add`. Its parts, read soon, are not decoded again."""
         ...

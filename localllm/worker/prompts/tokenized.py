@@ -16,7 +16,16 @@ from localllm.chat.request import RenderedText, RenderRequest
 from localllm.chat.thoughts import switched
 from localllm.errors import InvalidParameter, TemplateError, UnsupportedParameter
 from localllm.kvdisk.prefix import common_prefix
-from localllm.types import GenerationRequest, Infill, LoadedModel, Message, ModelDefaults, Rendering, ThinkingDefault
+from localllm.types import (
+    GenerationRequest,
+    Infill,
+    LoadedModel,
+    Media,
+    Message,
+    ModelDefaults,
+    Rendering,
+    ThinkingDefault,
+)  # fmt: skip
 from localllm.worker.prompts.infill import HERE, LEAST_ANSWER, PROJECT, SNIPPET, Marks, Pieces, infill_tokens
 from localllm.worker.prompts.marked_text import NO_PIECES, MarkedText, MediaSpan, MediaTokens
 from localllm.worker.prompts.media_uses import MediaUse
@@ -79,6 +88,7 @@ def source_of(request: GenerationRequest) -> Source:
         request.infill,
         request.detail is not None and request.detail.making,
         "" if request.messages is None else request.cache_salt,
+        request.prompt_parts,
     )
 
 
@@ -201,6 +211,10 @@ class Prompts:
             (yield from self._spelled(tokens)) if source.wants_text else "",
             None if rendered is None else rendered.use,
         )
+
+    def joined(self, parts: Tokens[str | Media]) -> RenderedPrompt:
+        """A prompt without a template, with marks in place of pictures and sounds."""
+        return RenderedPrompt(self.texts.joined(parts), {})
 
     def count(self, rendered: RenderedPrompt) -> Generator[None, None, int]:
         """The number of tokens of a rendered conversation, however long it is."""
