@@ -1,4 +1,4 @@
-"""Pictures, videos and sounds as clients send them: base64, data URLs, addresses.
+"""Pictures, videos, sounds and documents as clients send them: base64, data URLs, addresses.
 
 Each content is one `MediaFile` while in use.
 
@@ -14,11 +14,14 @@ import json
 import re
 import secrets
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from localllm.errors import InvalidParameter, clipped
 from localllm.types import ImageDetail, Media, MediaFile, MediaKind
+from localllm.types.documents import DocumentOptions
 
 REFERENCE = f"qz{secrets.token_hex(16)}."
 """Before the digest of a file that was taken out of a body, in place of its base64. Random: no client can refer to
@@ -31,6 +34,8 @@ DETAILS: dict[str | None, ImageDetail] = {
     "original": "high",
 }
 MAX_URL = 4096
+HEAD_BYTES = 4096
+"""How much of a file is looked at to see whether it is text."""
 _STANDARD = bytes.maketrans(b"-_", b"+/")
 
 _files: weakref.WeakValueDictionary[str, MediaFile] = weakref.WeakValueDictionary()
@@ -92,6 +97,10 @@ _MAGIC: tuple[tuple[bytes, MediaKind], ...] = (
     (b"\xff\xf3", "audio"),
     (b"\xff\xf2", "audio"),
     (b"\x1a\x45\xdf\xa3", "video"),  # WebM and Matroska
+    (b"%PDF-", "document"),
+    (b"PK\x03\x04", "document"),  # what Office writes
+    (b"\xd0\xcf\x11\xe0", "document"),  # and what it wrote before 2007
+    (b"{\\rtf", "document"),
 )
 _BRANDS: dict[bytes, MediaKind] = {
     **dict.fromkeys((b"avif", b"avis", b"heic", b"mif1"), "image"),
@@ -111,8 +120,22 @@ def kind_of(data: bytes) -> MediaKind | None:
     return next((kind for magic, kind in _MAGIC if data.startswith(magic)), None)
 
 
+def is_text(head: bytes) -> bool:
+    """Whether a file that begins so is UTF-8 text."""
+    if b"\0" in head:
+        return False
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        return error.reason == "unexpected end of data"  # the head ends within a character
+    return True
+
+
 def kind_as(data: bytes, claimed: MediaKind) -> MediaKind:
-    """What a file is that was sent as this; a recording in a video's format is heard where a sound is meant."""
+    """What a file is that was sent as this; a recording in a video's format is heard where a sound is meant, and a text
+    that begins like a picture is a document where one is meant."""
+    if claimed == "document" and is_text(data[:HEAD_BYTES]):
+        return claimed
     found = kind_of(data)
     return claimed if found is None or (found == "video" and claimed == "audio") else found
 
@@ -144,25 +167,53 @@ class MediaReading:
         """The same for a video."""
         return self._media(given, "video", path, "auto")
 
-    def of(self, data: bytes, path: str, kind: MediaKind = "image", detail: ImageDetail = "auto") -> Media:
+    def document(self, given: str, path: str, options: DocumentOptions) -> Media:
+        """The same for a document; a file that is a picture, video or sound is one."""
+        return self._media(given, "document", path, "auto", options)
+
+    def text(self, text: str, path: str, options: DocumentOptions) -> Media:
+        """A document that is this text."""
+        file = file_of(put_back(text).encode("utf-8", "replace"))
+        self._files[file.digest] = file
+        options = replace(options, is_text=True)
+        return Media(kind="document", digest=file.digest, num_bytes=len(file.data), param=path, document=options)
+
+    def of(
+        self,
+        data: bytes,
+        path: str,
+        kind: MediaKind = "image",
+        detail: ImageDetail = "auto",
+        options: DocumentOptions | None = None,
+    ) -> Media:
         """What these bytes are; `kind` if they do not say it. Raises `InvalidParameter`."""
         if not data:
             raise InvalidParameter(f"{path} is empty", param=path)
-        return self._of(file_of(data), path, kind, detail)
+        return self._of(file_of(data), path, kind, detail, options)
 
-    def _of(self, file: MediaFile, path: str, kind: MediaKind, detail: ImageDetail) -> Media:
+    def _of(
+        self, file: MediaFile, path: str, kind: MediaKind, detail: ImageDetail, options: DocumentOptions | None
+    ) -> Media:
         self._files[file.digest] = file
+        kind = kind_as(file.data, kind)
         return Media(
-            kind=kind_as(file.data, kind), digest=file.digest, num_bytes=len(file.data), detail=detail, param=path
+            kind=kind,
+            digest=file.digest,
+            num_bytes=len(file.data),
+            detail=detail,
+            param=path,
+            document=(options or DocumentOptions()) if kind == "document" else None,
         )
 
-    def _media(self, given: str, kind: MediaKind, path: str, detail: ImageDetail) -> Media:
+    def _media(
+        self, given: str, kind: MediaKind, path: str, detail: ImageDetail, options: DocumentOptions | None = None
+    ) -> Media:
         given = given.strip()
         scheme = given.partition(":")[0].lower() if ":" in given[:20] else ""
         if scheme in ("http", "https"):
             if len(given) > MAX_URL:
                 raise InvalidParameter(f"{path} has more than {MAX_URL} characters", param=path)
-            return Media(kind=kind, digest="", num_bytes=0, detail=detail, param=path, url=given)
+            return Media(kind=kind, digest="", num_bytes=0, detail=detail, param=path, url=given, document=options)
         if scheme not in ("", "data"):
             raise InvalidParameter(
                 f"{path}: addresses that begin with {clipped(scheme)}: are never read; send the bytes as a data URL",
@@ -173,21 +224,21 @@ class MediaReading:
             raise InvalidParameter(f"{path}: a data URL must contain ;base64, and then base64", param=path)
         file = _files.get(encoded.removeprefix(REFERENCE)) if encoded.startswith(REFERENCE) else None
         if file is not None:
-            return self._of(file, path, kind, detail)
+            return self._of(file, path, kind, detail, options)
         data = decoded(encoded.encode("ascii", "replace"))
         if not data:
             raise InvalidParameter(
                 f"{path} must be a data URL, base64, or an http(s) address; it is not valid base64, or empty",
                 param=path,
             )
-        return self.of(data, path, kind, detail)
+        return self.of(data, path, kind, detail, options)
 
 
 class MediaLimits(NamedTuple):
     """How much of media a request may have."""
 
     max_bytes: int
-    """Bytes of one."""
+    """Bytes of one that is no document."""
     max_request_bytes: int
     """Bytes of all, each content once."""
     max_count: int
@@ -198,20 +249,27 @@ def check_sizes(files: Iterable[MediaFile], media: Iterable[Media], limits: Medi
     sizes = [len(file.data) for file in files]
     places = [*media]
     for medium in places:
-        if medium.num_bytes > limits.max_bytes:
+        if medium.num_bytes > limits.max_bytes and medium.kind != "document":
             raise InvalidParameter(
                 f"{medium.param} has {medium.num_bytes} bytes; at most {limits.max_bytes} are read (max_media_bytes); "
                 "make it smaller",
                 param=medium.param,
             )
-    if len(places) > limits.max_count:
-        raise InvalidParameter(
-            f"the request has {len(places)} pictures and sounds; at most {limits.max_count} are read (max_media)",
-            param=places[limits.max_count].param,
-        )
+    check_count(places, limits)
     if sum(sizes) > limits.max_request_bytes:
         raise InvalidParameter(
-            f"the request's pictures and sounds have {sum(sizes)} bytes; at most {limits.max_request_bytes} are read "
-            "(max_request_media_bytes)",
+            f"the request's pictures, sounds and documents have {sum(sizes)} bytes; at most "
+            f"{limits.max_request_bytes} are read (max_request_media_bytes)",
             param=places[-1].param if places else None,
+        )
+
+
+def check_count(media: Sequence[Media], limits: MediaLimits) -> None:
+    """Raises `InvalidParameter` for more pictures, sounds and pages shown as pictures than a request may have."""
+    shown = [medium for medium in media if medium.kind != "document"]
+    if len(shown) > limits.max_count:
+        raise InvalidParameter(
+            f"the request has {len(shown)} pictures, sounds and pages that are shown as pictures; at most "
+            f"{limits.max_count} are read (max_media)",
+            param=shown[limits.max_count].param,
         )

@@ -37,7 +37,7 @@ MEDIA: Mapping[str, str] = {
     "video_url": "video",
 }
 """Type of a part in any API -> what it is."""
-_ABILITIES = {"audio": "hear audio", "image": "see images", "video": "see videos"}
+_ABILITIES = {"audio": "hear audio", "image": "see images", "video": "see videos", "document": "read documents"}
 _WHY = {what: f"the model cannot {ability}" for what, ability in _ABILITIES.items()}
 NEEDS_AV = 'what decodes them is not installed; pip install "localllm[media]" does that'
 """Why a model that sees pictures sees no videos."""
@@ -87,6 +87,10 @@ def readable(
         for part in message.parts:
             if isinstance(part, str) or part.kind in read:
                 parts.append(part)
+                continue
+            if part.instead:
+                notes.append(f"{part.param}: page {part.page} omitted: {_WHY[part.kind]}")
+                parts.append(part.instead)
                 continue
             if index >= first and message.role != "assistant":
                 lacks = f"{part.param}: {model} cannot {_ABILITIES[part.kind]}"

@@ -94,6 +94,9 @@ def run(
     audio: Annotated[
         list[str] | None, Option("--audio", metavar="FILE", help="A sound, or its http(s) address; repeatable")
     ] = None,
+    file: Annotated[
+        list[str] | None, Option("--file", metavar="FILE", help="A document, or its http(s) address; repeatable")
+    ] = None,
     system: Annotated[str | None, Option("--system", metavar="TEXT", help="System message")] = None,
     raw: Annotated[bool, Option("--raw", help="Continue the prompt, without the chat template")] = False,
     schema: Annotated[
@@ -121,7 +124,7 @@ def run(
 ) -> None:
     """Answer PROMPT, or chat.
 
-    The answer streams to stdout. Piped text follows PROMPT after an empty line; a piped picture or sound goes with it.
+    Piped text follows PROMPT after an empty line; a piped file goes with it.
     """
     from localllm.cli.chat.mcp_tools import mcp_options
     from localllm.cli.chat.schema import document_format
@@ -137,7 +140,7 @@ def run(
     servers = mcp_options(mcp, mcp_allow or (), is_alone=document is None and tools is None)
     given = None if tools is None else load_tools(tools)
     look = not plain, Think().with_value(think), stats
-    media = image or (), audio or ()
+    media = image or (), audio or (), file or ()
     options = RunOptions(model, prompt, system, raw, params, settings, *look, document, given, servers, *media)
     raise Exit(run_model(options))
 

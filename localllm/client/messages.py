@@ -1,4 +1,7 @@
-"""Encodes messages in the format of the chat API, pictures and sounds as base64. Knows nothing about connections."""
+"""Encodes messages in the format of the chat API, pictures, sounds and documents as base64.
+
+Knows nothing about connections.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from localllm.types import Media, MediaFile, Message, ToolCall
+from localllm.types.documents import DocumentOptions
 
 
 def to_json_values(message: Message, files: Mapping[str, MediaFile]) -> dict[str, Any]:
@@ -31,6 +35,12 @@ def _part(part: str | Media, files: Mapping[str, MediaFile]) -> dict[str, Any]:
     data = base64.b64encode(files[part.digest].data).decode()
     if part.kind == "audio":
         return {"type": "input_audio", "input_audio": {"data": data, "format": "wav"}}
+    if part.kind == "document":
+        options = part.document or DocumentOptions()
+        more = {"filename": options.name, "pages": options.pages}
+        if options.page_images != "auto":
+            more["page_images"] = options.page_images
+        return {"type": "file", "file": {"file_data": data, **{name: value for name, value in more.items() if value}}}
     url = f"data:application/octet-stream;base64,{data}"
     return {"type": "image_url", "image_url": {"url": url, "detail": part.detail}}
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 ORDER = (
-    "install", "cli", "models", "server", "apis", "media", "structure", "speed", "memory", "gpu", "settings", "mcp",
-    "agents", "security", "troubleshooting", "embedding", "fields",
+    "install", "cli", "models", "server", "apis", "media", "documents", "structure", "speed", "memory", "gpu",
+    "settings", "mcp", "agents", "security", "troubleshooting", "embedding", "fields",
 )  # fmt: skip
 """Topics in reading order; others follow."""
 _SECTION = re.compile(r"^## (.+)\n", re.MULTILINE)

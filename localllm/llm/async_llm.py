@@ -15,6 +15,10 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
+from msgspec.structs import replace
+
+from localllm.documents.completing import with_texts
+from localllm.documents.reading import DocumentLimits, DocumentReader
 from localllm.errors import InvalidParameter, NotLoaded, RequestTimeout, WrongOwner
 from localllm.llm import arguments, keywords
 from localllm.llm.arguments import Texts
@@ -28,6 +32,7 @@ from localllm.llm.stream import AsyncStream
 from localllm.llm.tools import Tools, toolbox
 from localllm.runtime.runtime import Answer, Runtime
 from localllm.types import Chat, GenerationRequest, LoadedModel
+from localllm.types.conversation import Conversation
 from localllm.types.embeddings import Embeddings
 
 if TYPE_CHECKING:  # imported on use: commands that embed nothing start faster
@@ -64,6 +69,7 @@ class AsyncLLM:
         self._num_closes = 0
         self._runtime: Runtime | None = None
         self._loaded: LoadedModel | None = None
+        self._documents = DocumentReader(DocumentLimits.of(self._settings))
         self._finalizer: weakref.finalize[..., AsyncLLM] | None = None
 
     def __repr__(self) -> str:
@@ -100,6 +106,8 @@ class AsyncLLM:
             return
         if self._loop is None or loading is None:
             return
+        self._documents.close()
+        self._documents = DocumentReader(self._documents.limits)
         runtime, self._loaded = self._runtime, None
         self._num_closes += 1
         if self._loop.is_closed():  # nothing can be awaited there, but the process ends
@@ -222,7 +230,10 @@ class AsyncLLM:
         if isinstance(prompt, str):
             return len(await self.tokenize(prompt))
         rendering = arguments.rendering(thinking, toolbox(tools).definitions)
-        return await self._owned_runtime().count(self.info.id, to_conversation(prompt), rendering)
+        runtime, conversation = self._owned_runtime(), to_conversation(prompt)
+        read = await with_texts(self._documents, conversation.messages, conversation.files)
+        whole = Conversation(read.messages, conversation.notes + read.notes, read.files)
+        return await runtime.count(self.info.id, whole, rendering)
 
     @keywords.EMBED.spell_out
     async def embed(self, texts: Texts, **given: Unpack[EmbedArguments]) -> npt.NDArray[np.float32]:
@@ -263,7 +274,7 @@ class AsyncLLM:
         self, request: GenerationRequest, shape: SchemaShape[Any] | None, asked: CompleteArguments, *, stream: bool
     ) -> Chat | AsyncStream:
         cancel = arguments.check_cancel(asked["cancel"])
-        submitting = self._in_time(request.timeout_s, self._owned_runtime().submit(self.info.id, [request]))
+        submitting = self._in_time(request.timeout_s, self._submit(self._owned_runtime(), request))
         answers: list[Answer] | None = await (submitting if cancel is None else until_cancelled(cancel, submitting))
         first = answers[0] if answers else None
         answer = AsyncStream(self, first, cancel) if shape is None else AsyncParsedStream(self, first, cancel, shape)
@@ -272,6 +283,14 @@ class AsyncLLM:
             return answer
         async with answer:
             return await answer.result()
+
+    async def _submit(self, runtime: Runtime, request: GenerationRequest) -> list[Answer]:
+        """With the texts of its documents."""
+        if request.messages is not None and any(message.media for message in request.messages):
+            read = await with_texts(self._documents, request.messages, request.media)
+            notes = request.notes + read.notes
+            request = replace(request, messages=read.messages, media=read.files, notes=notes, documents=read.taken)
+        return await runtime.submit(self.info.id, [request])
 
     async def _in_time(self, timeout_s: float | None, work: Coroutine[Any, Any, T]) -> T:
         """The worker's clock starts when the request arrives there; a restart of the model may come before that."""

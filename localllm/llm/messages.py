@@ -1,29 +1,32 @@
 """Conversations of the Python API: dicts in the format of OpenAI's chat API, or `Message` objects.
 
-Pictures and sounds are paths, bytes, PIL's images or NumPy's arrays among the texts of a content, or parts as in
-OpenAI's API. A note stands for what no model reads, except in the turn to answer. Knows nothing about rendering.
+Pictures, sounds and documents are paths, bytes, PIL's images or NumPy's arrays among the texts of a content, or parts
+as in OpenAI's API. A note stands for what no model reads, except in the turn to answer. Knows nothing about rendering.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast, get_args
 
 import msgspec
 
-from localllm.chat.media_files import MediaReading
+from localllm.chat.media_files import HEAD_BYTES, MediaReading, is_text
 from localllm.chat.surrogates import REPLACED, whole_struct
 from localllm.chat.unreadable import first_refused, stand_in, with_parts
 from localllm.errors import InvalidParameter, clipped
 from localllm.llm.pictures import bytes_of
-from localllm.types import Media, Message, ToolCall
+from localllm.types import Media, MediaKind, Message, ToolCall
 from localllm.types.conversation import Conversation
+from localllm.types.documents import DocumentOptions, PageImages
 
 AnyMessage = Message | Mapping[str, Any]
 Messages = Sequence[AnyMessage]
 
 THOUGHTS = ("reasoning_content", "reasoning")
+_FILE_KEYS = ("file_data", "filename", "title", "context", "pages", "page_images")
 _KEYS = ("role", "content", "name", "tool_calls", "tool_call_id", *THOUGHTS)
 
 
@@ -106,8 +109,10 @@ def _part(part: object, path: str, notes: list[str], reading: MediaReading, *, r
     if isinstance(part, str):
         return part
     if not isinstance(part, Mapping):
-        return reading.of(bytes_of(part, path), path)
-    kind = part.get("type") if isinstance(part, Mapping) else None
+        data = bytes_of(part, path)
+        name = os.path.basename(os.fspath(part)) if isinstance(part, os.PathLike) else ""
+        return reading.of(data, path, _kind_of(data), options=DocumentOptions(name=name))
+    kind = part.get("type")
     if not isinstance(kind, str):
         raise InvalidParameter('a part that is a dict is one such as {"type": "text", "text": ...}', param=path)
     text = part.get("text")
@@ -133,6 +138,8 @@ def _part(part: object, path: str, notes: list[str], reading: MediaReading, *, r
 
 def _openai_media(part: Mapping[str, Any], kind: str, path: str, reading: MediaReading) -> Media | None:
     """A picture, video or sound as in OpenAI's API; None for other parts."""
+    if kind in ("file", "input_file", "document"):
+        return _document(part, kind, path, reading)
     if kind not in ("image_url", "input_image", "input_audio", "audio_url", "input_video", "video_url"):
         return None
     given = part.get("image_url" if kind == "input_image" else kind)
@@ -146,8 +153,50 @@ def _openai_media(part: Mapping[str, Any], kind: str, path: str, reading: MediaR
     else:
         media = (reading.audio if "audio" in kind else reading.video)(source, path)
     if media.url:
-        raise InvalidParameter("addresses are not fetched here; give a path, bytes, or a data URL", param=path)
+        raise _address(path)
     return media
+
+
+def _document(part: Mapping[str, Any], kind: str, path: str, reading: MediaReading) -> Media:
+    """As in OpenAI's APIs; `file_data` may also be bytes or a path."""
+    inner = part.get(kind)
+    given = inner if isinstance(inner, Mapping) else part
+    unknown = given.keys() - {"type", *_FILE_KEYS}
+    if unknown:
+        known = ", ".join(_FILE_KEYS)
+        raise InvalidParameter(f"{clipped(repr(min(unknown)))} is not a key of a file; known: {known}", param=path)
+    source = given.get("file_data")
+    name = _text(given, "filename", path)
+    if not name and isinstance(source, os.PathLike):
+        name = os.path.basename(os.fspath(source))
+    page_images = given.get("page_images") or "auto"
+    if page_images not in get_args(PageImages):
+        raise InvalidParameter(f"page_images must be one of {', '.join(get_args(PageImages))}", param=path)
+    options = DocumentOptions(
+        name=name,
+        title=_text(given, "title", path),
+        context=_text(given, "context", path),
+        pages=_text(given, "pages", path),
+        page_images=cast(PageImages, page_images),
+    )
+    if source is None:
+        raise InvalidParameter("a file needs file_data: a path, bytes, a data URL or base64", param=path)
+    if not isinstance(source, str):
+        return reading.of(bytes_of(source, path), path, "document", options=options)
+    media = reading.document(source, path, options)
+    if media.url:
+        raise _address(path)
+    return media
+
+
+def _kind_of(data: bytes) -> MediaKind:
+    """What bytes are that do not say it: a text, or a picture in a format without a mark."""
+    is_pnm = data[:1] == b"P" and data[1:2] in b"123456" and data[2:3].isspace()
+    return "document" if data and is_text(data[:HEAD_BYTES]) and not is_pnm else "image"
+
+
+def _address(path: str) -> InvalidParameter:
+    return InvalidParameter("addresses are not fetched here; give a path, bytes, or a data URL", param=path)
 
 
 def _call(call: object, path: str) -> ToolCall:

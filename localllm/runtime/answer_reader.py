@@ -15,6 +15,7 @@ from localllm.chat.formats.reading import NewParts, Reader
 from localllm.supervisor.mailbox import CANCELLED
 from localllm.supervisor.pending import Pending
 from localllm.types import Beginning, ChatFormat, Delta, GenerationRequest, Making, Usage
+from localllm.types.usage import with_documents
 
 
 class Answer(AsyncIterator[Delta]):
@@ -55,6 +56,8 @@ class Answer(AsyncIterator[Delta]):
         if delta.finish is CANCELLED:
             usage = Usage(self.num_prompt_tokens, self._num_tokens)
             delta = replace(delta, finish=replace(CANCELLED, usage=usage))
+        if delta.finish is not None and (taken := self._pending.request.documents):
+            delta = replace(delta, finish=replace(delta.finish, usage=with_documents(delta.finish.usage, taken)))
         return delta if self._reading is None else self._reading.read(delta)
 
     def cancel(self) -> None:

@@ -142,6 +142,7 @@ class _Serving:
             if http is not None:
                 await self._drain(http, self.settings.grace_s if self.stop.graceful else 0.0)
                 await state.mcp.close()
+                state.media.close()
 
     async def _drain(self, http: HttpServer, grace_s: float) -> None:
         ending = asyncio.create_task(http.stop(timeout_s=grace_s + LAST_WORDS_S))

@@ -67,6 +67,7 @@ class ServerApp:
         state.draining = True
         await state.runtime.aclose()
         await state.mcp.close()
+        state.media.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":

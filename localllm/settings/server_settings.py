@@ -124,16 +124,35 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
     max_waiting: Annotated[int, requests("Maximum queued requests", "N", 0, MAX_COUNT)] = 256
     max_body_bytes: Annotated[int, requests("Largest request body", "N", 1, MAX_BYTES)] = 8 * 1024 * 1024
     media_urls: Annotated[Literal["off", "public", "any"], requests(
-        "Whether pictures and sounds may be fetched from http(s) addresses",
+        "Whether pictures, sounds and documents may be fetched from http(s) addresses",
         more="off: requests bring the bytes; public: from public addresses only, checked at every connection and "
         "redirect; any: from this machine and its network, too, so that every client can make the server ask there."
     )] = "off"
     max_media_bytes: Annotated[int, requests("Largest picture or sound", "N", 1, MAX_BYTES)] = 20 * 1024 * 1024
     max_request_media_bytes: Annotated[int, requests(
-        "All pictures and sounds of a request", "N", 1, MAX_BYTES,
+        "All pictures, sounds and documents of a request", "N", 1, MAX_BYTES,
         more="Their base64 does not count for max_body_bytes."
     )] = 64 * 1024 * 1024
     max_media: Annotated[int, requests("Pictures and sounds of a request", "N", 1, MAX_COUNT)] = 100
+    max_document_bytes: Annotated[int, requests("Largest document", "N", 1, MAX_BYTES)] = 32 * 1024 * 1024
+    max_document_pages: Annotated[int, requests(
+        "Most pages of a document", "N", 1, MAX_COUNT,
+        more="Pages, slides or sheets. A longer document is refused, unless the request chooses some of them."
+    )] = 500
+    max_document_chars: Annotated[int, requests(
+        "Most characters of a document's text", "N", 1, MAX_BYTES, more="A longer document is refused."
+    )] = 1_000_000
+    max_document_s: Annotated[float, requests(
+        "Most CPU time to read a document", "S", 1, MAX_SECONDS, more="Three times as much may pass."
+    )] = 30.0
+    max_documents: Annotated[int, requests("Documents of a request", "N", 1, MAX_COUNT)] = 50
+    max_request_document_chars: Annotated[int, requests(
+        "Characters of all documents of a request", "N", 1, MAX_BYTES
+    )] = 4_000_000
+    document_ram_mb: Annotated[int, requests(
+        "Memory for texts of documents that were read", "MB", 0, MAX_MB,
+        more="A document that is sent again is not read again."
+    )] = 64
     max_upload_mb: Annotated[int, requests(
         "Largest file for /api/blobs; 0: as disk space allows", "MB", 0, MAX_MB,
         more="Clients upload such files to create models."

@@ -380,7 +380,7 @@ class Session:
 
 
 def _submit(id: int, request: GenerationRequest) -> Submit:
-    return Submit(id, replace(request, media=()) if request.media else request)
+    return Submit(id, replace(request, media=(), documents=()) if request.media or request.documents else request)
 
 
 def _guarded(callback: Callable[[], None]) -> None:

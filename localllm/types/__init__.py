@@ -30,6 +30,7 @@ from localllm.types.details import Making as Making
 from localllm.types.details import PromptProgress as PromptProgress
 from localllm.types.details import Shift as Shift
 from localllm.types.details import TokenLogprob as TokenLogprob
+from localllm.types.documents import DocumentTaken as DocumentTaken
 from localllm.types.formats import AnswerSource as AnswerSource
 from localllm.types.formats import Beginning as Beginning
 from localllm.types.formats import Capability as Capability
@@ -118,6 +119,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     infill: Infill | None = None
     media: tuple[MediaFile, ...] = ()
     """For messages and parts: the bytes of their pictures and sounds, sent to the worker only when it asks for them."""
+    documents: tuple[DocumentTaken, ...] = ()
+    """What was taken of the messages' documents, for usage; the worker does not get it."""
     rendering: Rendering = Rendering()
     """For messages."""
     notes: tuple[str, ...] = ()

@@ -10,13 +10,16 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-MediaKind = Literal["image", "video", "audio"]
+from localllm.types.documents import DocumentOptions
+
+MediaKind = Literal["image", "video", "audio", "document"]
+"""Documents become texts, and pictures of their pages, before a model gets them."""
 ImageDetail = Literal["auto", "low", "high"]
 """How finely a model looks at a picture: as it does by itself, with its fewest rows, or with its most."""
 
 
 class Media(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A picture, video or sound at one place of a message."""
+    """A picture, video, sound or document at one place of a message."""
 
     kind: MediaKind
     digest: str
@@ -29,11 +32,18 @@ class Media(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where its bytes are to be fetched; then it has no digest yet."""
     part_ms: tuple[int, int] | None = None
     """Of a sound: where the part that is read begins and ends; None: all of it."""
+    document: DocumentOptions | None = None
+    """For documents."""
+    page: int = 0
+    """For pictures: the file is a PDF, of which this page is shown, counted from 1; 0: the file is a picture."""
+    instead: str = ""
+    """What a model that does not read it gets in its place; empty: the request is refused."""
 
     @property
     def content(self) -> str:
         """The digest of what is read of the file, lowercase hex: media with equal ones are one."""
-        return self.digest if self.part_ms is None else self.digest + "".join(f"{end:08x}" for end in self.part_ms)
+        places = self.part_ms or ((self.page,) if self.page else ())
+        return self.digest + "".join(f"{place:08x}" for place in places)
 
 
 class MediaFile(msgspec.Struct, frozen=True, weakref=True):
@@ -78,7 +88,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def media(self) -> tuple[Media, ...]:
-        """Its pictures and sounds, in order."""
+        """Its pictures, sounds and documents, in order."""
         return tuple(part for part in self.parts if isinstance(part, Media))
 
     @property

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
+from msgspec.structs import replace
+
+from localllm.types.documents import DocumentTaken
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -24,10 +29,27 @@ class Usage(msgspec.Struct, frozen=True):
     """Prompt tokens that are rows of pictures."""
     audio_tokens: int = 0
     """Prompt tokens that are rows of sounds."""
+    document_pages: int = 0
+    """Pages, slides and sheets of documents in the prompt."""
+    document_pages_omitted: int = 0
+    """Those that the request did not choose."""
+    document_chars: int = 0
+    """Characters of documents in the prompt."""
 
     @property
     def total_tokens(self) -> int:
         return self.prompt_tokens + self.completion_tokens
+
+
+def with_documents(usage: Usage, taken: Iterable[DocumentTaken]) -> Usage:
+    """The usage of an answer to a request with these documents."""
+    all_taken = tuple(taken)
+    return replace(
+        usage,
+        document_pages=sum(each.pages for each in all_taken),
+        document_pages_omitted=sum(each.pages_omitted for each in all_taken),
+        document_chars=sum(each.characters for each in all_taken),
+    )
 
 
 class CacheReport(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from localllm.client.sidecar import Sidecar
+from tests.documents import made
 from tests.e2e.conftest import COMMAND, TIMEOUT_S, Cli
 from tests.e2e.terminal import PROMPT, Terminal, needs_pty
 from tests.e2e.test_pictures import noise, picture
@@ -71,6 +72,12 @@ def test_run_sends_pictures_and_sounds_from_options_and_stdin_and_says_what_it_c
     assert ask("What?", "--image", "red.png", "--image", "blue.png") == (0, "blue")
     assert ask("--audio", "high.wav") == (0, "high")
     assert ask("What?", stdin=picture("green")) == (0, "green")
+    (files / "odd.pdf").write_bytes(b"%PDF-1.4 broken")
+    code, said = ask("What?", "--file", "odd.pdf", model="blind")
+    assert (code, said.startswith("localllm: odd.pdf is a broken PDF")) == (2, True), said
+    (files / "rent.pdf").write_bytes(made.pdf(["Rent is due.", "Bye."]))
+    assert ask("What?", "--file", "rent.pdf#pages=1", "--file", "red.png")[1] == "red"
+    assert ask("What?", stdin=(files / "rent.pdf").read_bytes(), model="blind")[0] == 0
     (files / "half.png").write_bytes(png(np.zeros((64, 64, 3), np.uint8))[:50])
     code, said = ask("What?", "--image", "red.png", "--image", "half.png")
     assert (code, said.startswith("localllm: half.png: the picture is broken")) == (2, True), said
@@ -98,6 +105,9 @@ def test_files_typed_dropped_and_attached_in_a_chat_are_seen_taken_back_and_save
         enter("/regen", "green")
         enter("/save chat", "saved 4 messages")
         enter("/clear")
+        (files / "rent.pdf").write_bytes(made.pdf(["Rent is due."]))
+        enter("/file rent.pdf#pages=1", "[rent.pdf, pages 1, ")
+        enter("/undo", "took back: [rent.pdf")
         enter("/audio high.wav and this?", "[high.wav, 2.0 s]", "high")
         enter("/bye")
         assert terminal.end() == 0

@@ -4,6 +4,7 @@ kind of memory."""
 from __future__ import annotations
 
 import base64
+import io
 import struct
 import threading
 import zlib
@@ -14,9 +15,12 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from PIL import Image
 
 from localllm import LLM
 from localllm.client.sidecar import Sidecar
+from localllm.errors import InvalidParameter
+from tests.documents import made
 from tests.later import anthropic, ollama, openai
 from tests.models import families
 from tests.models.media import COLORS, TEMPLATE, MediaModel, MediaModelKind
@@ -243,3 +247,40 @@ def test_every_memory_continues_behind_a_picture(
         with LLM(model, mmproj=media_model("mlp").projector, ctx=512, slots=1) as fresh:
             assert fresh.chat(more, temperature=0, max_tokens=5).text == second.text
             assert fresh.count_tokens(question) == first.finish.usage.prompt_tokens
+
+
+def _pdf(*colors: str) -> bytes:
+    """A scan: each page is a picture alone."""
+    pages = [Image.open(io.BytesIO(picture(color, 64))).convert("RGB") for color in colors]
+    sink = io.BytesIO()
+    pages[0].save(sink, "PDF", save_all=True, append_images=pages[1:])
+    return sink.getvalue()
+
+
+def test_scanned_pages_are_seen_and_a_pdf_sent_again_is_read_from_the_cache(http: httpx.Client) -> None:
+    scan = data_url(_pdf("red", "blue"), "application/pdf")
+    part = {"type": "file", "file": {"filename": "scan.pdf", "file_data": scan}}
+    chosen = {"type": "file", "file": {"filename": "scan.pdf", "file_data": scan, "pages": "1"}}
+    first = chat(http, [part, {"type": "text", "text": "What?"}])
+    assert text_of(first) == "blue"
+    details = first["usage"]["prompt_tokens_details"]
+    assert (details["image_tokens"], details["document_pages"]) == (32, 2)
+    assert text_of(chat(http, [chosen, {"type": "text", "text": "What?"}])) == "red"
+    answer = {"role": "assistant", "content": text_of(first)}
+    second = chat(http, [part, {"type": "text", "text": "What?"}], answer, "Again?")
+    assert second["usage"]["prompt_tokens_details"]["cached_tokens"] > 32
+    assert second["timings"]["encode_ms"] == 0
+
+
+def test_the_library_reads_documents_from_paths_and_bytes(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("BMW is due.")
+    with LLM("demo", slots=1) as llm:
+        asked: Any = [{"role": "user", "content": [tmp_path / "notes.md", "What?"]}]
+        answer = llm.chat(asked, max_tokens=2)
+        assert answer.finish.usage.document_chars == len("BMW is due.")
+        assert llm.count_tokens(asked) == answer.finish.usage.prompt_tokens
+        part = {"type": "file", "file": {"file_data": made.pdf(["a", "b"]), "filename": "a.pdf", "pages": "2"}}
+        paged = llm.chat([{"role": "user", "content": [part]}], max_tokens=2)
+        assert (paged.finish.usage.document_pages, paged.finish.usage.document_pages_omitted) == (1, 1)
+        with pytest.raises(InvalidParameter, match="is a broken PDF"):
+            llm.chat([{"role": "user", "content": [b"%PDF-1.4\n\0broken"]}])

@@ -114,7 +114,7 @@ OPENAI = [
             {"role": "assistant", "content": [{"type": "refusal", "refusal": "I cannot."}]},
             NEXT,
         ],
-        ("[file omitted: the model reads only text]", "I cannot."),
+        ("[document omitted: a.pdf is of no format that is read here", "I cannot."),
         ("messages[0].content[0]",),
     ),
     History(
@@ -325,7 +325,7 @@ ANTHROPIC = [
             SEEN,
             NEXT,
         ],
-        ("Notes", "Rain.", "Snow.", NO_IMAGE, "Bill", "of May", "[document omitted: the model reads only text]"),
+        ("Notes", "Rain.", "Snow.", NO_IMAGE, "[document omitted: Bill is of no format", "of May"),
         ("messages[0].content[1]", "messages[0].content[2]"),
     ),
     History(

@@ -411,7 +411,7 @@ def test_what_clients_send_along_is_taken_by_a_strict_server() -> None:
         ({"messages": []}, "at least one message"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role"),
         ({"messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]}, "content[0].source.type"),
-        ({"messages": [{"role": "user", "content": [{"type": "document", "source": {}}]}]}, "'document'"),
+        ({"messages": [{"role": "user", "content": [{"type": "document", "source": {}}]}]}, "content[0].source.type"),
         ({"messages": [{"role": "user", "content": [{"type": "tool_result"}]}]}, "messages[0].content[0].tool_use_id"),
         ({"system": [{"type": "image"}]}, "system[0]"),
         ({"tool_choice": {"type": "any"}}, "tool_choice"),

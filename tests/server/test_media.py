@@ -38,7 +38,11 @@ def _user(*content: object) -> list[Any]:
             {"messages": _user({"type": "text", "text": "a"}, {"type": "input_audio", "input_audio": {"data": "AA"}})},
             "messages[0].content[1]",
         ),
-        ("/v1/chat/completions", {"messages": _user({"type": "file", "file": {"file_id": "x"}})}, "'file'"),
+        (
+            "/v1/chat/completions",
+            {"messages": _user({"type": "file", "file": {"file_id": "x"}})},
+            "messages[0].content[0].file.file_id",
+        ),
         ("/v1/chat/completions", {"messages": _user({"type": "video_url"})}, "'video_url'"),
         ("/v1/chat/completions", {"messages": _user(), "audio": {"voice": "x", "format": "wav"}}, "audio"),
         ("/v1/chat/completions", {"messages": _user(), "modalities": ["text", "audio"]}, "modalities"),
@@ -57,7 +61,11 @@ def _user(*content: object) -> list[Any]:
         ),
         ("/v1/messages", {"max_tokens": 5, "messages": _user(CLAUDES)}, "messages[0].content[0]"),
         ("/v1/messages", {"max_tokens": 5, "system": [CLAUDES], "messages": _user()}, "system[0]"),
-        ("/v1/messages", {"max_tokens": 5, "messages": _user({"type": "document", "source": {}})}, "'document'"),
+        (
+            "/v1/messages",
+            {"max_tokens": 5, "messages": _user({"type": "document", "source": {"type": "file"}})},
+            "source",
+        ),
         ("/v1/messages", {"max_tokens": 5, "messages": _user({"type": "container_upload"})}, "'container_upload'"),
         ("/v1/messages/count_tokens", {"messages": _user(CLAUDES)}, "messages[0].content[0]"),
         (
@@ -251,7 +259,7 @@ def test_a_picture_that_claude_code_reads_is_seen_or_gets_a_note_and_is_counted(
         (_claudes(type="url", url="file:///etc/passwd"), "are never read"),
         (_claudes(type="file", file_id="file_1"), "send it as base64"),
         ({"type": "image"}, "source"),
-        ({"type": "document", "source": {"type": "base64", "data": "AAAA"}}, "send their text"),
+        ({"type": "document", "source": {"type": "base64", "data": "AAAA"}}, "of no format that is read here"),
     ],
 )
 def test_what_is_no_picture_is_refused_in_claudes_words_and_a_note_in_a_result(

@@ -79,10 +79,11 @@ class Talk:
         """Raises `UnsupportedParameter` if it is known not to read one of these."""
         if self.raw and (kind := next(iter(kinds), None)) is not None:
             raise UnsupportedParameter(
-                f"pictures and sounds need the chat template of a model; {self.model_id} continues text", param=kind
+                f"pictures, sounds and documents need the chat template of a model; {self.model_id} continues text",
+                param=kind,
             )
         for kind in kinds:
-            if self.reads is not None and kind not in self.reads:
+            if self.reads is not None and kind != "document" and kind not in self.reads:
                 lacks, word = ("see images", "vision") if kind == "image" else ("hear audio", "audio")
                 other = f"; `localllm search {word}` finds models that can"
                 why = f": {self.text_only_reason}" if self.text_only_reason else other

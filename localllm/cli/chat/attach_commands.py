@@ -1,11 +1,14 @@
-"""`/image`, `/audio`, and files in a message: how pictures and sounds get into a conversation. Knows no terminal."""
+"""`/image`, `/audio`, `/file`, and files in a message: how pictures, sounds and documents get into a conversation.
+
+Knows no terminal.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from localllm.cli.chat import dropped
-from localllm.cli.chat.attachments import is_address
+from localllm.cli.chat.attachments import is_address, without_pages
 from localllm.cli.chat.conversation import Conversation
 from localllm.cli.chat.parameters import unquoted
 from localllm.cli.shared import report
@@ -14,7 +17,10 @@ from localllm.types import MediaKind
 
 DETAILS = """\
 FILE is a path or an http(s) address; a question may follow it. Files dropped on the line, and paths
-of pictures and sounds in it, need no command. /undo takes back what is not sent yet."""
+of pictures, sounds, PDF and Office files in it, need no command. /undo takes back what is not sent yet."""
+FILE_DETAILS = f"""\
+PDF, Office files, HTML, text and source code; FILE#pages=1-3 takes some pages, slides or sheets.
+{DETAILS}"""
 
 
 def image(chat: Conversation, argument: str) -> None:
@@ -25,6 +31,11 @@ def image(chat: Conversation, argument: str) -> None:
 def audio(chat: Conversation, argument: str) -> None:
     """Raises as `image`."""
     _attach(chat, argument, "audio")
+
+
+def file(chat: Conversation, argument: str) -> None:
+    """Takes pictures and sounds, too. Raises as `image`."""
+    _attach(chat, argument, "document")
 
 
 def send(chat: Conversation, line: str) -> None:
@@ -48,14 +59,18 @@ def send(chat: Conversation, line: str) -> None:
 
 def _attach(chat: Conversation, argument: str, kind: MediaKind) -> None:
     if not argument:
-        raise InvalidParameter(f"which file? /{kind} FILE", param=kind)
+        raise InvalidParameter(f"which file? /{'file' if kind == 'document' else kind} FILE", param=kind)
     path, question = unquoted(argument), ""
     paths: tuple[str, ...] = (path,)
     if is_address(path):
         path, _, question = path.partition(" ")
         paths = (path,)
-    elif not Path(path).expanduser().is_file() and (found := dropped.find(argument)).paths:
-        paths, question = found.paths, found.text
+    elif not Path(without_pages(path)[0]).expanduser().is_file():
+        word, rest = dropped.first_word(argument)
+        if Path(without_pages(word)[0]).expanduser().is_file():
+            paths, question = (word,), rest
+        elif (found := dropped.find(argument)).paths:
+            paths, question = found.paths, found.text
     chat.attach([chat.talk.attachments.open(each, kind) for each in paths])
     if question.strip():
         chat.answer(question.strip())

@@ -1,10 +1,11 @@
-"""Finds paths of pictures and sounds in a line that was typed, or onto which files were dropped.
+"""Finds paths of pictures, sounds and documents in a line that was typed, or onto which files were dropped.
 
     '/home/ada/My Photos/a.png' what is this?          what is this?
     file:///home/ada/My%20Photos/a.png what is this?   what is this?
     compare a.png with b.png                           compare a.png with b.png
 
-Terminals quote or escape what is dropped as a shell would. Knows no conversation.
+Terminals quote or escape what is dropped as a shell would. A file of plain text, which people also name without sending
+it, is taken only from the beginning of a line and by its whole path, as terminals write it. Knows no conversation.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from localllm.cli.chat.media_look import HEAD_BYTES, is_media
+from localllm.chat.media_files import HEAD_BYTES, is_text
+from localllm.cli.chat.media_look import is_media
 
 _QUOTED = r"""'[^']*'(?:\\''[^']*')*|"[^"]*\""""
 _WORD = re.compile(rf"(?<!\S)(?:(?:{_QUOTED})(?=\s|$|[?!.,;:)])|(?:\\.|\S)+)")
@@ -40,7 +42,9 @@ def find(line: str) -> Dropped:
     kept: list[str] = []
     at = 0
     for match in _WORD.finditer(line):
-        path, length = _media_path(match[0])
+        path, length = _media_path(
+            match[0], is_first=not "".join(kept).strip() and not line[at : match.start()].strip()
+        )
         if path is None:
             continue
         paths.append(str(path))
@@ -52,25 +56,36 @@ def find(line: str) -> Dropped:
     return Dropped(tuple(paths), "".join([*kept, line[at:]]).strip() if paths else line)
 
 
-def media_file(text: str) -> Path | None:
-    """The file that a word names, if it exists and is a picture or sound."""
+def first_word(line: str) -> tuple[str, str]:
+    """The line's first word as a path may be written there, and the rest."""
+    match = _WORD.match(line.strip())
+    if match is None:
+        return "", line
+    *_, word = _spellings(match[0])  # with escapes, if it has any
+    return word, line.strip()[match.end() :].strip()
+
+
+def media_file(text: str, *, takes_text: bool = False) -> Path | None:
+    """The file that a word names, if it exists and is a picture, sound or document. `takes_text`: also one of plain
+    text whose whole path it is."""
     for name in _spellings(text):
         with contextlib.suppress(OSError, ValueError, RuntimeError):  # RuntimeError: no home for ~USER
             path = Path(name).expanduser()
             if path.is_file():
                 with path.open("rb") as file:
-                    if is_media(file.read(HEAD_BYTES)):
+                    head = file.read(HEAD_BYTES)
+                    if is_media(head) or (takes_text and path.is_absolute() and head and is_text(head)):
                         return path
     return None
 
 
-def _media_path(word: str) -> tuple[Path | None, int]:
+def _media_path(word: str, *, is_first: bool) -> tuple[Path | None, int]:
     """With the number of characters that name it."""
     if not any(char in word for char in "./\\"):
         return None, 0
     bare = word.rstrip(_AFTER)
     for each in (word, bare) if bare != word else (word,):
-        if (path := media_file(each)) is not None:
+        if (path := media_file(each, takes_text=is_first)) is not None:
             return path, len(each)
     return None, 0
 

@@ -123,7 +123,7 @@ class CommandCompleter(Completer):
         command, space, argument = text.partition(" ")
         if not space:
             yield from _matching(command, {name: command.summary for name, command in COMMANDS.items()})
-        elif command.rstrip("!") in ("/save", "/load", "/tools", "/image", "/audio"):
+        elif command.rstrip("!") in ("/save", "/load", "/tools", "/image", "/audio", "/file"):
             yield from self._paths.get_completions(Document(argument), complete_event)
         elif command == "/help":
             yield from _matching(argument, {name.removeprefix("/"): "" for name in COMMANDS})

@@ -1,4 +1,4 @@
-"""What a file is, by its content: a picture and its size, a sound and its length, or neither.
+"""What a file is, by its content: a picture and its size, a sound and its length, a document, or none of them.
 
 Reads headers only, in Python alone: what is in a file is decoded by the worker's children. Knows no paths.
 """
@@ -10,19 +10,23 @@ import io
 import wave
 from typing import NamedTuple
 
-from localllm.chat.media_files import kind_of
+from localllm.chat.media_files import HEAD_BYTES, is_text, kind_of
 from localllm.cli.render.units import size
+from localllm.documents.plain import FORMATS as FORMATS_OF_DOCUMENTS
 from localllm.types import MediaKind
 
-HEAD_BYTES = 4096
 FORMATS = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "PPM")
 """Those whose headers Pillow reads without native code."""
-READ = {"image": "JPEG, PNG, WebP, GIF, BMP, TIFF, AVIF or PNM", "audio": "WAV, MP3, FLAC, Ogg, AIFF, AU, M4A or WebM"}
+READ = {
+    "document": FORMATS_OF_DOCUMENTS,
+    "image": "JPEG, PNG, WebP, GIF, BMP, TIFF, AVIF or PNM",
+    "audio": "WAV, MP3, FLAC, Ogg, AIFF, AU, M4A or WebM",
+}
 _ORIENTATION, _SIDEWAYS = 0x0112, (5, 6, 7, 8)
 
 
 class Look(NamedTuple):
-    """A picture or sound."""
+    """A picture, sound or document."""
 
     kind: MediaKind
     measure: str
@@ -30,17 +34,27 @@ class Look(NamedTuple):
 
 
 def is_media(head: bytes) -> bool:
-    """Whether a file that begins so is a picture or sound. Text that begins with the same letters is not."""
-    return (kind_of(head) is not None or _is_pnm(head)) and not _is_text(head[:HEAD_BYTES])
+    """Whether a file that begins so is a picture, a sound, or a document that is more than text. Text that begins with
+    the same letters is not."""
+    if kind_of(head) == "document":
+        return True
+    return (kind_of(head) is not None or _is_pnm(head)) and not is_text(head[:HEAD_BYTES])
 
 
 def look(data: bytes, claimed: MediaKind | None = None) -> Look | None:
-    """None if it is neither, or its header is broken. A recording in a video's format is a sound if that is claimed."""
-    kind = "image" if _is_pnm(data) else kind_of(data)
+    """None if it is none of them, or its header is broken. A recording in a video's format is a sound if that is
+    claimed; what is unknown is a document if that is claimed."""
+    kind = "image" if _is_pnm(data) and claimed != "document" else kind_of(data)
+    if claimed == "document" and is_text(data[:HEAD_BYTES]):
+        kind = "document" if data else None
     if kind == "video":
         kind = "audio" if claimed == "audio" else None
+    if kind is None and claimed == "document" and data:
+        kind = "document"
     if kind is None:
         return None
+    if kind == "document":
+        return Look(kind, size(len(data)))
     if kind == "audio":
         return Look(kind, _seconds(data) or size(len(data)))
     if data[4:8] == b"ftyp":  # AVIF
@@ -51,16 +65,6 @@ def look(data: bytes, claimed: MediaKind | None = None) -> Look | None:
 
 def _is_pnm(data: bytes) -> bool:
     return data[:1] == b"P" and data[1:2] in b"123456" and data[2:3].isspace()
-
-
-def _is_text(head: bytes) -> bool:
-    if b"\0" in head:
-        return False
-    try:
-        head.decode()
-    except UnicodeDecodeError as error:
-        return error.reason == "unexpected end of data"  # the head ends within a character
-    return True
 
 
 def _sides(data: bytes) -> tuple[int, int] | None:

@@ -289,6 +289,9 @@ COMMANDS: dict[str, Command] = {
         Command("/thoughts [N|all]", "show the thoughts before the last answer, or the last N", _thoughts),
         Command("/tools [FILE|off]", "show, load or remove tools that the model may call", _tools, _TOOLS_DETAILS),
         Command("/image FILE", "send a picture with the next message", attach_commands.image, attach_commands.DETAILS),
+        Command(
+            "/file FILE", "send a document with the next message", attach_commands.file, attach_commands.FILE_DETAILS
+        ),
         Command("/audio FILE", "send a sound with the next message", attach_commands.audio, attach_commands.DETAILS),
         Command("/stats", "show tokens, speed and context", _stats),
         Command("/bye", "leave, like Ctrl-D", _bye),

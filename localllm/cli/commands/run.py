@@ -52,7 +52,8 @@ class RunOptions(NamedTuple):
     """The MCP servers whose tools may be called; None: none."""
     images: Sequence[str] = ()
     audios: Sequence[str] = ()
-    """Paths and addresses of pictures and sounds."""
+    files: Sequence[str] = ()
+    """Paths and addresses of pictures, sounds and documents."""
 
     @property
     def look(self) -> AnswerStyle:
@@ -72,6 +73,7 @@ def run_model(options: RunOptions) -> int:
     attachments = Attachments(Bounds.of(settings))
     attached = [attachments.open(each, "image") for each in options.images]
     attached += [attachments.open(each, "audio") for each in options.audios]
+    attached += [attachments.open(each, "document") for each in options.files]
     if not is_here(options.model, settings) and not sidecar.fetch(options.model, settings):
         return report.INTERRUPTED
     # Input typed while the model loads or answers is kept for the next prompt, and not echoed into the output.
@@ -144,6 +146,7 @@ def _check_raw(options: RunOptions) -> None:
         "--mcp": options.mcp is not None,
         "--image": bool(options.images),
         "--audio": bool(options.audios),
+        "--file": bool(options.files),
         "--think N": options.think.budget_tokens is not None,
     }
     for option in (name for name, is_given in given.items() if is_given):
@@ -222,8 +225,10 @@ def _print_calls(printed: PrintedAnswer, talk: Talk) -> int:
 
 
 def read_prompt(argument: str | None, attachments: Attachments, *, has_media: bool) -> tuple[str, list[Attachment]]:
-    """The prompt from the argument, from stdin, or from both with an empty line between; and a picture or sound piped
-    in place of text. `has_media`: whether one was given already, so that no text is needed. Raises `InvalidParameter`.
+    """The prompt from the argument, from stdin, or from both with an empty line between; and a picture, sound or
+    document piped in place of text. `has_media`: whether one was given already, so that no text is needed.
+
+    Raises `InvalidParameter`.
     """
     piped, found = "", list[Attachment]()
     if argument == "-" or not sys.stdin.isatty():

@@ -90,7 +90,12 @@ def is_large(made: Sequence[CompleteAnswer]) -> bool:
     return sum(len(items) * (1 + len(items[-1].top)) for items in lists) > LARGE_LOGPROBS
 
 
-OF_PROMPTS = frozenset({"prompt_tokens", "cached_tokens", "image_tokens", "audio_tokens"})
+OF_PROMPTS = frozenset(
+    {
+        "prompt_tokens", "cached_tokens", "image_tokens", "audio_tokens", "document_pages", "document_pages_omitted",
+        "document_chars",
+    }
+)  # fmt: skip
 """Counts of `Usage` that answers to one prompt share."""
 
 

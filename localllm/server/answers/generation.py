@@ -20,7 +20,7 @@ from localllm.server.edge import log, sse
 from localllm.server.edge.callers import caller_of
 from localllm.server.edge.limits import places_of
 from localllm.server.errors import unexpected
-from localllm.server.requests.body import notes_header, placement_header, template_header
+from localllm.server.requests.body import documents_header, notes_header, placement_header, template_header
 from localllm.server.state import ServerState
 from localllm.server.watching.tally import tally_of
 from localllm.types import GenerationRequest, LoadedModel
@@ -103,6 +103,7 @@ class Asking:
         if answering.done():
             self.headers |= notes_header(note for answer in answering.result() for note in answer.notes)
             self.headers |= placement_header(self.loaded)
+            self.headers |= documents_header(made_of[0].documents if made_of else ())
             if any(each.messages for each in made_of):
                 self.headers |= template_header(self.loaded)
         return answering

@@ -22,7 +22,7 @@ from localllm.server.edge.sse import ClientGone
 from localllm.server.errors import Overloaded, TooLarge, UnsupportedMediaType, slow_request
 from localllm.server.requests.media_bodies import MIN_RUN, take_out
 from localllm.server.watching.tally import tally_of
-from localllm.types import LoadedModel
+from localllm.types import DocumentTaken, LoadedModel
 
 IGNORED = "x-localllm-ignored"
 NOTES = "x-localllm-messages"
@@ -226,6 +226,22 @@ def notes_header(notes: Iterable[str]) -> dict[str, str]:
     """
     shown = ", ".join(sorted(set(notes))[:MAX_NAMED_FIELDS])
     return {NOTES: _printable(shown)} if shown else {}
+
+
+def documents_header(taken: Sequence[DocumentTaken]) -> dict[str, str]:
+    """The header that says what was taken of documents; empty without any."""
+    shown = "; ".join(_taken(each) for each in taken[:MAX_NAMED_FIELDS])
+    return {"x-localllm-documents": _printable(shown)} if shown else {}
+
+
+def _taken(document: DocumentTaken) -> str:
+    counts = {"characters": str(document.characters)}
+    if document.pages or document.pages_omitted:
+        counts["pages"] = f"{document.pages} of {document.pages + document.pages_omitted}"
+    if document.page_images:
+        counts["images"] = str(document.page_images)
+    name = document.name.replace(";", ",")[:64]
+    return ", ".join([name, document.format, *(f"{name}={count}" for name, count in counts.items())])
 
 
 def placement_header(loaded: LoadedModel | None) -> dict[str, str]:

@@ -28,12 +28,12 @@ async def num_prompt_tokens(
     rendering: Rendering,
     files: tuple[MediaFile, ...] = (),
 ) -> int:
-    """The number of tokens in the rendered prompt, with the rows of pictures and sounds.
+    """The number of tokens in the rendered prompt, with documents and the rows of pictures and sounds.
 
     Raises `ModelNotFound`, `NoChatTemplate`, `TemplateError`, `ClientGone`.
     """
     state: ServerState = request.app.state.server
     id = await state.model_for(request, model)
     tally_of(request).begin(model or id, state.loaded(id))
-    whole, files, _ = await sse.unless_gone(request.receive, state.media.complete(tuple(messages), files))
+    whole, files, *_ = await sse.unless_gone(request.receive, state.media.complete(tuple(messages), files))
     return await sse.unless_gone(request.receive, state.runtime.count(id, Conversation(whole, files=files), rendering))

@@ -1,4 +1,5 @@
-"""Completes requests with pictures and sounds: checks their sizes, and fetches those that a client names by address.
+"""Completes requests with pictures, sounds and documents: checks their sizes, fetches those that a client names by
+address, and has documents read.
 
 `off` fetches nothing. `public` connects only to public addresses, checked at each connection and redirect, and never
 through a proxy, which could reach what this guard refuses. No credential is sent. Knows no API's fields.
@@ -12,8 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from localllm.chat.media_files import MediaLimits, check_sizes, file_of, kind_as
+from localllm.chat.media_files import MediaLimits, check_count, check_sizes, file_of, kind_as
 from localllm.chat.unreadable import first_refused, with_parts
+from localllm.documents.completing import with_texts
+from localllm.documents.reading import DocumentLimits, DocumentReader
 from localllm.errors import (
     ForbiddenAddress,
     InvalidParameter,
@@ -24,7 +27,8 @@ from localllm.errors import (
 )
 from localllm.settings.config import Settings
 from localllm.system.worker_threads import Threads
-from localllm.types import GenerationRequest, Media, MediaFile, Message
+from localllm.types import DocumentTaken, GenerationRequest, Media, MediaFile, Message
+from localllm.types.documents import DocumentOptions
 
 if TYPE_CHECKING:
     from localllm.registry.fetch.net import Net
@@ -35,12 +39,14 @@ OK = 200
 
 
 class CompletedMessages(NamedTuple):
-    """Messages whose media are all files."""
+    """Messages whose media are all pictures, videos and sounds, and files."""
 
     messages: tuple[Message, ...]
     files: tuple[MediaFile, ...]
     notes: tuple[str, ...] = ()
-    """What stands in place of addresses: `PATH: what`."""
+    """What stands in place of addresses and documents: `PATH: what`."""
+    documents: tuple[DocumentTaken, ...] = ()
+    """What was taken of documents."""
 
 
 class MediaAccess:
@@ -52,8 +58,14 @@ class MediaAccess:
         self._limits = MediaLimits(settings.max_media_bytes, settings.max_request_media_bytes, settings.max_media)
         full = ": too many requests fetch pictures; try again later"
         self._threads = Threads("media", 8, max_waiting=settings.max_waiting, full=full)
+        self._max_document_bytes = settings.max_document_bytes
+        self._documents = DocumentReader(DocumentLimits.of(settings))
         self._lock = threading.Lock()
         self._net: Net | None = None
+
+    def close(self) -> None:
+        """Ends the processes that read documents."""
+        self._documents.close()
 
     async def completed(self, requests: Sequence[GenerationRequest]) -> Sequence[GenerationRequest]:
         """The requests with all their files. Requests with the same messages share them.
@@ -69,34 +81,46 @@ class MediaAccess:
                 continue
             if id(messages) not in done:
                 done[id(messages)] = await self.complete(messages, request.media)
-            whole, files, notes = done[id(messages)]
-            made.append(replace(request, messages=whole, media=files, notes=request.notes + notes))
+            whole, files, notes, taken = done[id(messages)]
+            made.append(replace(request, messages=whole, media=files, notes=request.notes + notes, documents=taken))
         return made
 
     async def complete(self, messages: tuple[Message, ...], files: tuple[MediaFile, ...]) -> CompletedMessages:
-        """Messages and files, with those that were addresses. Raises as `completed`.
+        """Messages and files, with those that were addresses, and with the texts of documents. Raises as `completed`.
 
         Of earlier turns an address that is not fetched is a note: a client that sends it at every turn goes on.
         """
         media = [medium for message in messages for medium in message.media]
         check_sizes(files, media, self._limits)
         named = {medium.url: medium for medium in media if medium.url}
-        if not named:
-            return CompletedMessages(messages, files)
+        notes: tuple[str, ...] = ()
+        if named:
+            messages, files, notes = await self._with_fetched(messages, files, named)
+        if not any(medium.kind == "document" for message in messages for medium in message.media):
+            return CompletedMessages(messages, files, notes)
+        read = await with_texts(self._documents, messages, files)
+        check_count([medium for message in read.messages for medium in message.media], self._limits)
+        return CompletedMessages(read.messages, read.files, notes + read.notes, read.taken)
+
+    async def _with_fetched(
+        self, messages: tuple[Message, ...], files: tuple[MediaFile, ...], named: Mapping[str, Media]
+    ) -> tuple[tuple[Message, ...], tuple[MediaFile, ...], tuple[str, ...]]:
         fetched: dict[str, MediaFile] = {}
         failed: dict[str, LocalLLMError] = {}
         for url, medium in named.items():
             try:
-                fetched[url] = await self._threads.run(self._fetch, url, medium.param)
+                fetched[url] = await self._threads.run(self._fetch, medium)
             except RequestError as error:
                 failed[url] = error
         messages, notes = _without_failed(messages, failed)
         whole = tuple({file.digest: file for file in (*files, *fetched.values())}.values())
         messages = tuple(_with_files(message, fetched) for message in messages)
         check_sizes(whole, [medium for message in messages for medium in message.media], self._limits)
-        return CompletedMessages(messages, whole, notes)
+        return messages, whole, notes
 
-    def _fetch(self, url: str, param: str) -> MediaFile:
+    def _fetch(self, medium: Media) -> MediaFile:
+        url, param = medium.url, medium.param
+        most = self._max_document_bytes if medium.kind == "document" else self._limits.max_bytes
         if self._urls == "off":
             raise UnsupportedParameter(
                 f"{param}: this server fetches nothing from the web; send the bytes as a data URL, or start it "
@@ -105,7 +129,7 @@ class MediaAccess:
             )
         try:
             answer = self._client().get_small(
-                url, named_by_user=self._urls == "any", max_bytes=self._limits.max_bytes, headers={"accept": "*/*"}
+                url, named_by_user=self._urls == "any", max_bytes=most, headers={"accept": "*/*"}
             )
         except ForbiddenAddress as error:
             host = clipped(str(error.details.get("host", "")))
@@ -167,4 +191,5 @@ def _found(medium: Media, fetched: Mapping[str, MediaFile]) -> Media:
         return medium
     file = fetched[medium.url]
     kind = kind_as(file.data, medium.kind)
-    return replace(medium, kind=kind, digest=file.digest, num_bytes=len(file.data), url="")
+    options = (medium.document or DocumentOptions()) if kind == "document" else None
+    return replace(medium, kind=kind, digest=file.digest, num_bytes=len(file.data), url="", document=options)

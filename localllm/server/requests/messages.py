@@ -16,12 +16,13 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.chat.media_files import MediaReading
 from localllm.chat.unreadable import drop, first_refused, stand_in
-from localllm.errors import InvalidParameter, clipped
+from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.server.requests.call_ids import with_ids
 from localllm.server.requests.field_rules import Fates, RefusedField
 from localllm.server.requests.values import json_or_text, message_of, missing, needed, wrong_content
 from localllm.types import Media, Message, ToolCall
 from localllm.types.conversation import Conversation
+from localllm.types.documents import DocumentOptions, PageImages
 
 ROLES = {
     "system": "system",
@@ -41,13 +42,19 @@ ELSEWHERE = "; a note stands for those in tools' results and earlier turns"
 IMAGES = ("image_url", "input_image", "image")
 VIDEOS = ("input_video", "video_url", "video")
 SOUNDS = ("input_audio", "audio_url", "audio")
+FILES = ("file", "input_file")
 """Types of parts that may be read."""
-
-
+NO_STORE = "no files are stored here; send the file itself as file_data"
+_FILE_ID = {"file_id": RefusedField(f"{NO_STORE}{ELSEWHERE}")}
 _FILES = dict.fromkeys(
-    ("file", "file_data", "file_id", "file_url", "filename"),
-    RefusedField(f"files are not supported; send their text{ELSEWHERE}"),
+    ("file", "file_data", "file_id", "file_url", "filename", "pages", "page_images"),
+    RefusedField(f"files are not supported here; send their text{ELSEWHERE}"),
 )
+_FILE_IGNORED = {
+    "detail": "pages are shown as large as the model reads them",
+    "format": "the content says what it is",
+    "mime_type": "the content says what it is",
+}
 _UNUSED = {
     "annotations": "only the text of earlier answers is used",
     "cache_control": "common prefixes are always cached",
@@ -104,6 +111,37 @@ class MediaUrl(msgspec.Struct, frozen=True):
     url: str = ""
 
 
+class GivenFile(msgspec.Struct, frozen=True):
+    """A document."""
+
+    fates: ClassVar[Fates] = Fates(_FILE_ID, _FILE_IGNORED)
+
+    file_data: str | None = None
+    """A data URL or base64."""
+    filename: str | None = None
+    """Shown to the model. Its end tells kinds of text apart; what else the file is, its content says."""
+    file_id: str | None = None
+    file_url: str | None = None
+    """An address, if the server's `media_urls` allows it."""
+    pages: str | None = None
+    """Pages, slides or sheets to take, as `1-3,7`; all by default."""
+    page_images: PageImages | None = None
+    """Which pages of a PDF are shown as pictures: those without text (`auto`), `always` or `never`."""
+
+    def media(self, path: str, reading: MediaReading, fields: str = "") -> Media:
+        """`fields`: where in the part at `path` the file's are.
+
+        Raises `InvalidParameter`, `UnsupportedParameter`.
+        """
+        given = self.file_data or self.file_url
+        if not given and self.file_id:
+            raise UnsupportedParameter(f"{path}{fields}.file_id is not supported: {NO_STORE}", param=path)
+        options = DocumentOptions(
+            name=self.filename or "", pages=self.pages or "", page_images=self.page_images or "auto"
+        )
+        return reading.document(needed(given or None, f"{path}{fields}.file_data"), path, options)
+
+
 class ContentPart(msgspec.Struct, frozen=True):
     """A part of a message: text, refusal or thought (`thinking`). In the turn to answer, other types are refused."""
 
@@ -126,9 +164,9 @@ class ContentPart(msgspec.Struct, frozen=True):
 
 
 class ChatPart(ContentPart, frozen=True):
-    """Such a part, or a picture, video or sound."""
+    """Such a part, or a picture, video, sound or document."""
 
-    fates: ClassVar[Fates] = Fates(_FILES, _UNUSED)
+    fates: ClassVar[Fates] = Fates(_FILE_ID, _UNUSED)
 
     image_url: str | ImageUrl | None = None
     detail: str | None = None
@@ -137,16 +175,31 @@ class ChatPart(ContentPart, frozen=True):
     audio_url: str | MediaUrl | None = None
     input_video: InputVideo | None = None
     video_url: str | MediaUrl | None = None
+    file: GivenFile | None = None
+    """A document, as in OpenAI's chat API; its Responses API has its fields in the part."""
+    file_data: str | None = None
+    filename: str | None = None
+    file_id: str | None = None
+    file_url: str | None = None
+    pages: str | None = None
+    page_images: PageImages | None = None
 
     @property
     def is_media(self) -> bool:
-        """Whether it is a picture, video or sound that may be read."""
+        """Whether it is a picture, video, sound or document that may be read."""
+        if self.type in FILES:
+            return True
         if self.type in IMAGES:
             return self.image_url is not None
         return (self._sound if self.type in SOUNDS else self._video if self.type in VIDEOS else None) is not None
 
     def media(self, path: str, reading: MediaReading) -> Media:
-        """The picture, video or sound. Raises `InvalidParameter`."""
+        """The picture, video, sound or document. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        if self.type in FILES:
+            if self.file is not None:
+                return self.file.media(path, reading, ".file")
+            given = (self.file_data, self.filename, self.file_id, self.file_url, self.pages, self.page_images)
+            return GivenFile(*given).media(path, reading)
         if self.type in IMAGES:
             image = self.image_url
             url, detail = (image.url, image.detail) if isinstance(image, ImageUrl) else (image or "", self.detail)
@@ -279,10 +332,10 @@ class ChatMessage(msgspec.Struct, frozen=True):
 
 
 def media_or_note(part: ChatPart, path: str, notes: list[str], reading: MediaReading, *, refuses: bool) -> Media | str:
-    """The picture or sound; one that is no such thing is an error in the turn to answer, else a note."""
+    """The picture, sound or document; one that is none is an error in the turn to answer, else a note."""
     try:
         return part.media(path, reading)
-    except InvalidParameter:
+    except (InvalidParameter, UnsupportedParameter):
         if refuses:
             raise
         return stand_in(part.type, path, notes)

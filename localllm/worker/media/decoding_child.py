@@ -40,6 +40,8 @@ class DecodeRequest(msgspec.Struct, frozen=True, array_like=True):
     """For sounds: only these parts."""
     cut_s: float = 0.0
     """For sounds: cut at silences into parts of at most this length; 0: do not."""
+    page: int = 0
+    """For pictures: the page of a PDF."""
 
 
 class DecodedFrame(msgspec.Struct, frozen=True, array_like=True):
@@ -94,15 +96,13 @@ class DecodingChild:
 
 def _prepare() -> Callable[[DecodeRequest], bytearray]:
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # each thread of NumPy's library would map memory
-    from localllm.worker.media.picture import Unreadable, read_picture
+    from localllm.worker.media.picture import Unreadable
     from localllm.worker.media.sound import read_sound
 
     def answer_to(request: DecodeRequest) -> bytearray:
         try:
             if request.kind == "image":
-                is_low = request.detail == "low"
-                width, height, pixels = read_picture(request.data, max_pixels=request.max_pixels, is_low=is_low)
-                return encode(Decoded(width, height, pixels))
+                return encode(Decoded(*_picture(request)))
             if request.kind == "video":
                 return encode(Decoded(frames=_frames(request)))
             samples = read_sound(request.data, rate_hz=int(request.rate_hz), max_s=request.max_s)
@@ -115,6 +115,17 @@ def _prepare() -> Callable[[DecodeRequest], bytearray]:
             return encode(Decoded(problem="needs too much memory to be decoded; make it smaller"))
 
     return answer_to
+
+
+def _picture(request: DecodeRequest) -> tuple[int, int, bytes]:
+    is_low = request.detail == "low"
+    if request.page:
+        from localllm.worker.media.page import read_page
+
+        return read_page(request.data, request.page, max_pixels=request.max_pixels, is_low=is_low)
+    from localllm.worker.media.picture import read_picture
+
+    return read_picture(request.data, max_pixels=request.max_pixels, is_low=is_low)
 
 
 def _frames(request: DecodeRequest) -> tuple[DecodedFrame, ...]:

@@ -38,7 +38,7 @@ FILES_BYTES, SOURCES_BYTES = 128 * 10**6, 128 * 10**6
 LAYOUTS_BYTES, VIDEOS_BYTES, CUTS_BYTES = 16 * 10**6, 2 * 10**6, 2 * 10**6
 MAX_SPAN_BYTES = 200 * 10**6
 """Rows of one chunk, which travel in one frame."""
-NAMES: dict[MediaKind, str] = {"image": "picture", "video": "video", "audio": "sound"}
+NAMES: dict[MediaKind, str] = {"image": "picture", "video": "video", "audio": "sound", "document": "document"}
 
 MAX_PART_S = 30.0
 """Of a sound that is cut: what every projector reads as one piece."""
@@ -322,6 +322,7 @@ class Reader:
             limits.max_frames,
             parts_ms,
             cut_s,
+            media.page,
         )
         decoded: Decoded = child.decode(request)
         self.counters.decodes += 1

@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from localllm.chat.media_files import HEAD_BYTES
 from localllm.cli.chat import dropped
 from localllm.cli.chat.attachments import Attachments, Bounds
-from localllm.cli.chat.media_look import HEAD_BYTES, is_media, look
+from localllm.cli.chat.media_look import is_media, look
 from localllm.errors import InvalidParameter
+from tests.documents import made
 from tests.pictures import LARGE, SMALL, WAV
 
 
@@ -23,6 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("a.png", "b c.png", "it's.png"):
         (tmp_path / name).write_bytes(SMALL)
     (tmp_path / "c.wav").write_bytes(WAV)
+    (tmp_path / "rent.pdf").write_bytes(made.pdf(["Rent is due."]))
     (tmp_path / "notes.txt").write_text("BMW and ID3 tags")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -43,6 +46,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("what's in a.png, it's red", ["a.png"], "what's in a.png, it's red"),
         (" a.png with a space before it", [], " a.png with a space before it"),
         ("a log:\na.png failed", [], "a log:\na.png failed"),
+        ("{here}/rent.pdf what is due?", ["rent.pdf"], "what is due?"),
+        ("compare rent.pdf with {here}/notes.txt", ["rent.pdf"], None),
+        ("{here}/notes.txt what is it?", ["notes.txt"], "what is it?"),
+        ("notes.txt what is it?", [], None),
         ("read notes.txt, missing.png and https://example.com/a.png", [], None),
     ],
 )
@@ -53,6 +60,20 @@ def test_a_line_sends_the_pictures_and_sounds_that_it_names(
     found = dropped.find(line)
     assert [Path(path).name for path in found.paths] == names
     assert found.text == (line if text is None else text)
+
+
+def test_a_document_is_attached_with_its_pages_and_anything_goes_as_a_file(folder: Path) -> None:
+    attachments = Attachments()
+    found = attachments.open("rent.pdf#pages=2-3", "document")
+    assert (found.kind, found.pages, found.name) == ("document", "2-3", "rent.pdf")
+    assert found.shown.startswith("[rent.pdf, pages 2-3, ")
+    (folder / "odd#pages=1.txt").write_text("x")
+    assert attachments.open("odd#pages=1.txt", "document").pages == ""
+    assert [attachments.open(name, "document").kind for name in ("notes.txt", "a.png", "c.wav")] == [
+        "document", "image", "audio",
+    ]  # fmt: skip
+    with pytest.raises(InvalidParameter, match="is no picture but a document; --file and /file take it"):
+        attachments.open("rent.pdf", "image")
 
 
 @given(st.text(string.printable))
@@ -76,11 +97,11 @@ def test_pictures_are_known_by_their_content_and_shown_upright(format: str) -> N
 
 
 def test_what_cannot_be_sent_is_refused_in_words(folder: Path) -> None:
-    attachments = Attachments(Bounds(max_bytes=len(LARGE) - 1))
+    attachments = Attachments(Bounds(max_bytes=len(LARGE) - 1, max_document_bytes=len(LARGE) - 1))
     (folder / "large.png").write_bytes(LARGE)
     (folder / "empty.png").touch()
     for given_path, words in (
-        ("large.png", "large.png has more than .* at most .* bytes are read .setting max_media_bytes"),
+        ("large.png", "large.png has more than .* at most .* bytes are read .setting max_document_bytes"),
         ("empty.png", "is no picture: the file is empty"),
         ("missing.png", "missing.png cannot be read: No such file"),
         (".", "cannot be read: Is a directory"),

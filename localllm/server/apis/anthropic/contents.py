@@ -1,8 +1,8 @@
 """The system prompt and the messages of a request, as clients write them, and their conversion to a `Conversation`.
 
-Documents that are no text, and images that are none, are refused in the turn to answer; elsewhere a note stands for
-them. What tools of other vendors did is shown as calls and results. Whether a model reads images is decided where it
-runs. Knows nothing of templates or replies.
+Images and documents that are none are refused in the turn to answer; elsewhere a note stands for them. What tools of
+other vendors did is shown as calls and results. Whether a model reads images is decided where it runs. Knows nothing of
+templates or replies.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from msgspec import UNSET, Raw, UnsetType
 
 from localllm.chat.media_files import MediaReading
 from localllm.chat.unreadable import drop, first_refused, stand_in, texts_in
-from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.errors import InvalidParameter, UnsupportedParameter
+from localllm.server.apis.anthropic.documents import ImageSource, document_parts
 from localllm.server.requests.call_ids import with_ids
 from localllm.server.requests.field_rules import Fates, Nested, RefusedField
 from localllm.server.requests.parse import decoded, decoding
 from localllm.server.requests.values import json_of, message_of, missing, needed, wrong_content
 from localllm.types import Media, Message, ToolCall
 from localllm.types.conversation import Conversation
+from localllm.types.documents import PageImages
 
 _BILLING = re.compile(r"\Ax-anthropic-billing-header:[^\n]*\n*")
 """First line of Claude Code's system prompt. It contains a checksum of the request, so it would keep prompts from
@@ -36,26 +38,6 @@ _TEXT_FIELDS = ("title", "source", "context", "content", "tool_name")
 """Fields in which blocks other than `text` have theirs."""
 
 
-class ImageSource(msgspec.Struct, frozen=True):
-    """Where an image is. `media_type` is not read: the content says what it is."""
-
-    type: str
-    data: str | None = None
-    url: str | None = None
-
-    def media(self, path: str, reading: MediaReading) -> Media:
-        """Raises `InvalidParameter`, `UnsupportedParameter`."""
-        if self.type == "base64":
-            return reading.image(needed(self.data, f"{path}.source.data"), path)
-        if self.type == "url":
-            return reading.image(needed(self.url, f"{path}.source.url"), path)
-        raise UnsupportedParameter(
-            f"{path}.source: images of type {clipped(self.type)!r} are not supported, since no files are stored; send "
-            "it as base64",
-            param=f"{path}.source.type",
-        )
-
-
 class Block(msgspec.Struct, frozen=True, kw_only=True):
     """A block without calls: text, an image, or what a note or its own texts stand for."""
 
@@ -64,7 +46,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
         {
             "cache_control": "common prefixes are always cached",
             "caller": "every call comes from the model itself",
-            "citations": "only the text of earlier answers is used",
+            "citations": "answers cite nothing; of earlier ones the text is used",
             "data": "another vendor's encrypted thought",
             "signature": "signatures of thoughts are not verified",
             "toolset_name": "calls are identified by their tool's name",
@@ -74,21 +56,27 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     text: str | None = None
     source: Raw | UnsetType = UNSET
-    """Of an image, a document or a search result. Documents other than texts are refused in the turn to answer."""
+    """Of an image, a document or a search result."""
     title: Raw | UnsetType = UNSET
     context: Raw | UnsetType = UNSET
     tool_name: Raw | UnsetType = UNSET
     """Set for `tool_reference`."""
     content: Raw | UnsetType = UNSET
     """Set for results of tools and of searches: a text, blocks, or what a vendor's own tool returned."""
+    pages: str | None = None
+    """Pages, slides or sheets to take of a document, as `1-3,7`; all by default."""
+    page_images: PageImages | None = None
+    """Which pages of a PDF are shown as pictures: those without text (`auto`), `always` or `never`."""
 
     def parts(self, path: str, notes: list[str], reading: MediaReading, *, refuses: bool = False) -> list[str | Media]:
-        """Its texts and image, and stand-ins for the rest. `refuses`: what no model reads is an error.
+        """Its texts, image or document, and stand-ins for the rest. `refuses`: what no model reads is an error.
 
         Raises `InvalidParameter`, `UnsupportedParameter`.
         """
         if self.type == "image" and self.text is None:
             return [self._image_or_note(path, notes, reading, refuses=refuses)]
+        if self.type == "document" and self.text is None:
+            return self._document_or_note(path, notes, reading, refuses=refuses)
         return [*self.texts(path, notes, refuses=refuses)]
 
     def texts(self, path: str, notes: list[str], *, refuses: bool = False) -> list[str]:
@@ -100,8 +88,6 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
         fields = {name: _values(getattr(self, name), f"{path}.{name}") for name in _TEXT_FIELDS}
         inner: list[str] = []
         texts = [*texts_in({"type": self.type, **fields}, path, inner)]
-        if refuses and self.type == "document" and (inner or not texts):
-            raise _unread_document(path)
         if refuses and (inner or not texts or self.type not in _WITH_TEXTS):
             raise wrong_content(self.type, path)
         notes += inner
@@ -119,16 +105,18 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
                 raise
             return stand_in(self.type, path, notes)
 
+    def _document_or_note(
+        self, path: str, notes: list[str], reading: MediaReading, *, refuses: bool
+    ) -> list[str | Media]:
+        try:
+            return document_parts(self, path, reading)
+        except (InvalidParameter, UnsupportedParameter):
+            if refuses:
+                raise
+            return [*self.texts(path, notes)]
 
-def _unread_document(path: str) -> UnsupportedParameter:
-    return UnsupportedParameter(
-        f"{path}: content of type 'document' is read if its source is text or content; PDF and other files are not "
-        "supported yet; send their text",
-        param=f"{path}.source",
-    )
 
-
-_WITH_TEXTS = ("document", "search_result", "tool_reference")
+_WITH_TEXTS = ("search_result", "tool_reference")
 """Blocks that a user may send for their texts."""
 
 

@@ -58,6 +58,11 @@ class MessageUsage(msgspec.Struct, frozen=True):
     cache_read_input_tokens: int = 0
     cache_creation_input_tokens: int = 0
     """Always 0: caching is free."""
+    document_pages: int | UnsetType = UNSET
+    """Of documents: pages, slides and sheets in the prompt, and those that the request did not choose."""
+    document_pages_omitted: int | UnsetType = UNSET
+    document_chars: int | UnsetType = UNSET
+    """Characters of documents in the prompt; present if there are any."""
 
 
 class MessageObject(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +106,15 @@ class ErrorReply(msgspec.Struct, frozen=True, tag="error"):
 def usage_of(usage: Usage) -> MessageUsage:
     """Token counts under this API's names."""
     cached = usage.cached_tokens
-    return MessageUsage(usage.prompt_tokens - cached, usage.completion_tokens, cached)
+    return MessageUsage(
+        usage.prompt_tokens - cached,
+        usage.completion_tokens,
+        cached,
+        0,
+        usage.document_pages or UNSET,
+        usage.document_pages_omitted or UNSET,
+        usage.document_chars or UNSET,
+    )
 
 
 def stop_reason(finish: Finish, *, calls: bool) -> StopReason:

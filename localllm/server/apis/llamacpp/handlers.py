@@ -15,7 +15,7 @@ from localllm.server.apis.llamacpp import requests as body
 from localllm.server.edge import sse
 from localllm.server.edge.callers import caller_of
 from localllm.server.errors import Overloaded
-from localllm.server.requests.body import json_response, notes_header, read_optional_json
+from localllm.server.requests.body import documents_header, json_response, notes_header, read_optional_json
 from localllm.server.requests.field_rules import known
 from localllm.server.requests.messages import to_conversation
 from localllm.server.requests.reading import read
@@ -68,10 +68,13 @@ async def apply_template(request: Request) -> Response:
     model = await _model(request, asked.model)
     conversation = to_conversation(asked.messages)
     tools = told_tools([tool.declared(f"tools[{index}]") for index, tool in enumerate(asked.tools or ())])
-    rendering = rendering_of(RenderingFields.of(asked), conversation.messages, tools)
-    work = state.runtime.render(model, conversation.messages, rendering)
+    completing = state.media.complete(conversation.messages, conversation.files)
+    completed = await sse.unless_gone(request.receive, completing)
+    rendering = rendering_of(RenderingFields.of(asked), completed.messages, tools)
+    work = state.runtime.render(model, completed.messages, rendering)
     text = await sse.unless_gone(request.receive, work)
-    return json_response(body.Prompt(text), headers | notes_header(conversation.notes))
+    headers |= documents_header(completed.documents) | notes_header([*conversation.notes, *completed.notes])
+    return json_response(body.Prompt(text), headers)
 
 
 async def slots(request: Request) -> Response:

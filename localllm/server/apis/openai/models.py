@@ -181,7 +181,9 @@ def model_entry(entry: Entry) -> ModelEntry:
         found,
         capabilities=known,
         architecture=Architecture(
-            name=entry.info.architecture, input_modalities=("text", *entry.reads), output_modalities=_outputs(known)
+            name=entry.info.architecture,
+            input_modalities=("text", *(kind for kind in entry.reads if kind != "document")),
+            output_modalities=_outputs(known),
         ),
         num_parameters=entry.info.num_parameters,
         chat_template="default" in entry.info.chat_templates,

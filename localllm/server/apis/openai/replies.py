@@ -26,6 +26,12 @@ class PromptTokensDetails(msgspec.Struct, frozen=True):
     """Present if the prompt has pictures."""
     audio_tokens: int | msgspec.UnsetType = msgspec.UNSET
     """The same for sounds."""
+    document_pages: int | msgspec.UnsetType = msgspec.UNSET
+    """Of documents: pages, slides and sheets in the prompt."""
+    document_pages_omitted: int | msgspec.UnsetType = msgspec.UNSET
+    """Those that the request did not choose."""
+    document_chars: int | msgspec.UnsetType = msgspec.UNSET
+    """Characters of documents in the prompt; present if there are any."""
 
 
 class CompletionTokensDetails(msgspec.Struct, frozen=True):
@@ -168,7 +174,17 @@ def usage_object(usage: Usage) -> UsageObject:
         usage.completion_tokens,
         usage.total_tokens,
         PromptTokensDetails(
-            usage.cached_tokens, usage.image_tokens or msgspec.UNSET, usage.audio_tokens or msgspec.UNSET
+            usage.cached_tokens,
+            *(
+                count or msgspec.UNSET
+                for count in (
+                    usage.image_tokens,
+                    usage.audio_tokens,
+                    usage.document_pages,
+                    usage.document_pages_omitted,
+                    usage.document_chars,
+                )
+            ),
         ),
         CompletionTokensDetails(usage.reasoning_tokens, usage.accepted_guesses, usage.rejected_guesses),
         usage.shifted_tokens,

@@ -26,8 +26,6 @@ from localllm.server.apis.responses.items import (
     CompactionItem,
     CustomCallItem,
     CustomCallOutput,
-    InputAudio,
-    InputImage,
     InputPart,
     InputText,
     ListedTool,
@@ -44,7 +42,7 @@ from localllm.server.apis.responses.items import (
     new_id,
     unsealed,
 )
-from localllm.server.apis.responses.media import part_of
+from localllm.server.apis.responses.media import MediaPart, part_of
 from localllm.server.apis.responses.tools import ResponseTool
 from localllm.server.requests.field_rules import Fates
 from localllm.server.requests.messages import ChatPart, ContentPart, media_or_note
@@ -284,9 +282,9 @@ def _message(item: InputItem, path: str, result: ParsedInput, *, refuses: bool) 
 
 def _parts(
     parts: Sequence[ChatPart], path: str, result: ParsedInput, *, is_own: bool, refuses: bool
-) -> list[str | InputImage | InputAudio]:
+) -> list[str | MediaPart]:
     """`is_own`: of an answer, whose pictures no model reads."""
-    texts: list[str | InputImage | InputAudio] = []
+    texts: list[str | MediaPart] = []
     for index, part in enumerate(parts):
         where = f"{path}[{index}]"
         if part.type in _TEXT_PARTS:
@@ -336,7 +334,7 @@ def _returned(part: ChatPart, path: str, result: ParsedInput) -> InputPart:
     return InputText(stand_in(part.type, path, result.notes) if part.type in MEDIA else part.text or "")
 
 
-def _media(part: ChatPart, path: str, result: ParsedInput, *, refuses: bool) -> str | InputImage | InputAudio:
+def _media(part: ChatPart, path: str, result: ParsedInput, *, refuses: bool) -> str | MediaPart:
     made = media_or_note(part, path, result.notes, result.reading, refuses=refuses)
     return made if isinstance(made, str) else part_of(made)
 

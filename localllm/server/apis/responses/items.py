@@ -56,7 +56,16 @@ class InputAudio(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", ta
     media: Media = NO_MEDIA
 
 
-InputPart = InputText | InputImage | InputAudio
+class InputFile(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="input_file", omit_defaults=True):
+    """A document, kept as pictures are; clients see its bytes in `file_data`."""
+
+    filename: str | None = None
+    file_data: str | None = None
+    file_url: str | None = None
+    media: Media = NO_MEDIA
+
+
+InputPart = InputText | InputImage | InputAudio | InputFile
 
 
 class OutputText(msgspec.Struct, frozen=True, tag_field="type", tag="output_text"):

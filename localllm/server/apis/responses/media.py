@@ -1,4 +1,4 @@
-"""Pictures and sounds of a conversation: as items refer to them here, and as clients see them.
+"""Pictures, sounds and documents of a conversation: as items refer to them here, and as clients see them.
 
 Items name a file by its digest; the bytes are kept once beside them. Knows nothing of requests or the store.
 """
@@ -17,23 +17,33 @@ from localllm.server.apis.responses.items import (
     CallOutput,
     CustomCallOutput,
     InputAudio,
+    InputFile,
     InputImage,
     MessageItem,
 )
 from localllm.types import Media, MediaFile
 
-_Part = InputImage | InputAudio
+MediaPart = InputImage | InputAudio | InputFile
 EARLIER = "previous_response_id"
 """Where the media of earlier turns stand in the request."""
 Files = Mapping[str, MediaFile]
 """By digest."""
-_TYPES = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif", b"RIFF": "image/webp"}
+_TYPES = {
+    b"\x89PNG": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+    b"RIFF": "image/webp",
+    b"%PDF": "application/pdf",
+}
 
 
-def part_of(media: Media) -> InputImage | InputAudio:
+def part_of(media: Media) -> MediaPart:
     """The part of an item; an address stays one."""
     if media.kind == "image":
         return InputImage(image_url=media.url or None, detail=media.detail, media=media)
+    if media.kind == "document":
+        name = media.document.name if media.document else ""
+        return InputFile(filename=name or None, file_url=media.url or None, media=media)
     return InputAudio(media=media)
 
 
@@ -53,12 +63,14 @@ def shown(item: AnyItem, files: Files) -> AnyItem:
     return _mapped(item, lambda part: _shown(part, files.get(part.media.digest)))
 
 
-def _shown(part: _Part, file: MediaFile | None) -> _Part:
+def _shown(part: MediaPart, file: MediaFile | None) -> MediaPart:
     if file is None:
         return replace(part, media=NO_MEDIA)
     encoded = base64.b64encode(file.data).decode()
     if isinstance(part, InputImage):
         return replace(part, image_url=f"data:{_type_of(file.data)};base64,{encoded}", media=NO_MEDIA)
+    if isinstance(part, InputFile):
+        return replace(part, file_data=f"data:{_type_of(file.data)};base64,{encoded}", media=NO_MEDIA)
     return replace(part, input_audio=AudioData(encoded, "wav" if file.data[:4] == b"RIFF" else "mp3"), media=NO_MEDIA)
 
 
@@ -67,17 +79,17 @@ def _type_of(data: bytes) -> str:
     return next(found, "application/octet-stream")
 
 
-def _parts(item: AnyItem) -> Iterator[_Part]:
+def _parts(item: AnyItem) -> Iterator[MediaPart]:
     given: Sequence[object] = item.content if isinstance(item, MessageItem) else ()
     if isinstance(item, CallOutput | CustomCallOutput):
         given = item.output
-    yield from (part for part in given if isinstance(part, InputImage | InputAudio))
+    yield from (part for part in given if isinstance(part, MediaPart))
 
 
-def _mapped(item: AnyItem, change: Callable[[_Part], _Part]) -> AnyItem:
+def _mapped(item: AnyItem, change: Callable[[MediaPart], MediaPart]) -> AnyItem:
     if not any(_parts(item)):
         return item
     if isinstance(item, MessageItem):
-        return replace(item, content=[change(p) if isinstance(p, InputImage | InputAudio) else p for p in item.content])
+        return replace(item, content=[change(p) if isinstance(p, MediaPart) else p for p in item.content])
     assert isinstance(item, CallOutput | CustomCallOutput)
-    return replace(item, output=[change(p) if isinstance(p, InputImage | InputAudio) else p for p in item.output])
+    return replace(item, output=[change(p) if isinstance(p, MediaPart) else p for p in item.output])

@@ -27,6 +27,9 @@ class InputTokensDetails(msgspec.Struct, frozen=True):
     cache_write_tokens: int = 0
     image_tokens: int | UnsetType = UNSET
     audio_tokens: int | UnsetType = UNSET
+    document_pages: int | UnsetType = UNSET
+    document_pages_omitted: int | UnsetType = UNSET
+    document_chars: int | UnsetType = UNSET
 
 
 class OutputTokensDetails(msgspec.Struct, frozen=True):
@@ -192,7 +195,15 @@ def usage_object(usage: Usage) -> ResponseUsage:
     """Usage under this API's names."""
     return ResponseUsage(
         usage.prompt_tokens,
-        InputTokensDetails(usage.cached_tokens, 0, usage.image_tokens or UNSET, usage.audio_tokens or UNSET),
+        InputTokensDetails(
+            usage.cached_tokens,
+            0,
+            usage.image_tokens or UNSET,
+            usage.audio_tokens or UNSET,
+            usage.document_pages or UNSET,
+            usage.document_pages_omitted or UNSET,
+            usage.document_chars or UNSET,
+        ),
         usage.completion_tokens,
         OutputTokensDetails(usage.reasoning_tokens),
         usage.total_tokens,

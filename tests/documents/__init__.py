@@ -1,0 +1,1 @@
+"""Documents: what readers find, and that malformed ones do no harm."""
