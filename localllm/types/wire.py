@@ -106,6 +106,10 @@ class Models(msgspec.Struct, frozen=True):
     """`GET /localllm/models`."""
 
     models: list[AvailableModel]
+    max_media_bytes: int | msgspec.UnsetType = msgspec.UNSET
+    """The server's limits for one picture or sound, for all of a request, and for the pixels of a picture."""
+    max_request_media_bytes: int | msgspec.UnsetType = msgspec.UNSET
+    max_megapixels: float | msgspec.UnsetType = msgspec.UNSET
 
 
 class LoadEvent(msgspec.Struct, frozen=True, kw_only=True):

@@ -47,7 +47,9 @@ def test_the_list_of_models_has_those_that_would_be_loaded_when_asked(served: Se
     assert [(model["id"], model["loaded"]) for model in models] == [("tiny", True), ("other:1b", False)]
     assert served.http.get("/v1/models/other:1b").json()["size_bytes"] == 99
     assert served.http.get("/v1/models/nothing").status_code == 404
-    assert served.http.get("/localllm/models").json()["models"][0]["id"] == "other:1b"
+    listed = served.http.get("/localllm/models").json()
+    assert listed["models"][0]["id"] == "other:1b"
+    assert (listed["max_media_bytes"], listed["max_megapixels"]) == (20 * 2**20, 64), "what the page scales pictures to"
 
 
 def test_loading_reports_progress_and_ends_with_ready(served: Served) -> None:

@@ -53,7 +53,15 @@ async def list_processes(request: Request) -> Response:
 async def list_models(request: Request) -> Response:
     """`GET /localllm/models`."""
     state: ServerState = request.app.state.server
-    return json_response(body.Models(list(await state.listing.run(state.runtime.listed))))
+    settings = state.settings
+    return json_response(
+        body.Models(
+            list(await state.listing.run(state.runtime.listed)),
+            max_media_bytes=settings.max_media_bytes,
+            max_request_media_bytes=settings.max_request_media_bytes,
+            max_megapixels=settings.max_megapixels,
+        )
+    )
 
 
 async def load(request: Request) -> Response:
