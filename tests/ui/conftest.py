@@ -16,7 +16,8 @@ from tests.server.conftest import Served, running, serving
 
 ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
+    "--disable-component-update", "--disable-sync", "--use-fake-device-for-media-stream",
+    "--use-fake-ui-for-media-stream",
 ]  # fmt: skip
 WITNESS = """
 window.violations = [];

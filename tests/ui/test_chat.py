@@ -395,36 +395,20 @@ def test_a_conversation_that_is_deleted_while_it_is_answered_does_not_come_back(
     expect(page.locator(".chats .title")).to_have_text(["Another"])
 
 
-def test_a_text_file_is_attached_and_any_other_is_said_not_to_be_one(
-    page: Page, served: Served, tmp_path: Path
-) -> None:
+def test_a_text_file_is_attached_and_what_no_model_reads_is_said(page: Page, served: Served, tmp_path: Path) -> None:
     page.goto(served.url)
     (tmp_path / "notes.md").write_text("Buy milk")
-    (tmp_path / "picture.png").write_bytes(b"\x89PNG\x00\xff")
-    for name in ("notes.md", "picture.png"):
+    (tmp_path / "program.bin").write_bytes(b"\x7fELF\x00\xff")
+    for name in ("notes.md", "program.bin"):
         with page.expect_file_chooser() as chooser:
-            page.click("[aria-label='Attach text files']")
+            page.click("[aria-label='Attach files']")
         chooser.value.set_files(tmp_path / name)
+    expect(page.locator(".composer .error")).to_contain_text("program.bin is neither a text nor")
     expect(page.locator(".chip")).to_have_count(1)
     script(served, "Milk")
     write(page, "What shall I buy?")
     answered(page)
     assert asked(served)[-1][1] == "notes.md:\n```\nBuy milk\n```\n\nWhat shall I buy?"
-
-
-def test_what_is_said_of_a_file_is_not_replaced_by_the_count(page: Page, served: Served, tmp_path: Path) -> None:
-    page.clock.install()
-    page.goto(served.url)
-    (tmp_path / "picture.png").write_bytes(b"\x89PNG\x00\xff")
-    with page.expect_response("**/input_tokens"):
-        page.fill("#field", "What is this?")
-        page.clock.run_for(1000)
-    with page.expect_file_chooser() as chooser:
-        page.click("[aria-label='Attach text files']")
-    chooser.value.set_files(tmp_path / "picture.png")
-    expect(page.locator(".context")).to_contain_text("picture.png")
-    page.clock.run_for(1000)
-    expect(page.locator(".context")).to_contain_text("picture.png")
 
 
 def test_what_the_server_refuses_is_said_and_can_be_asked_again(page: Page, served: Served) -> None:

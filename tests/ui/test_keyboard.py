@@ -90,10 +90,13 @@ def test_a_conversation(page: Page, served: Served, tmp_path: Path) -> None:
     note.write_text("Words")
     page.keyboard.press("m")
     with page.expect_file_chooser() as chooser:
-        page.keyboard.press("Shift+Tab")
-        page.keyboard.press("Enter")
+        press(page, "Attach files")
     chooser.value.set_files(note)
-    expect(page.locator(".chip")).to_have_text("note.txt×")
+    expect(page.locator(".chip .name")).to_have_text("note.txt")
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Delete")
+    expect(page.locator(".chip")).to_have_count(0)
+    expect(page.locator("#field")).to_be_focused()
 
 
 def test_settings_thoughts_tools_and_json(page: Page, served: Served) -> None:

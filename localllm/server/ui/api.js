@@ -112,6 +112,7 @@ export const offers = (model, signal) => call("/localllm/offers", { model }, sig
 /** @param {string} model @param {Record<string, any>} settings @returns {Promise<{ settings: any[], needs_reload: boolean }>} */
 export const settings = (model, settings) => call("/localllm/settings", { model, settings });
 export const models = () => call("/v1/models");
+/** @returns {Promise<{ models: any[], max_media_bytes?: number, max_request_media_bytes?: number, max_megapixels?: number }>} */
 export const available = () => call("/localllm/models");
 export const processes = () => call("/localllm/ps");
 /** @param {any} body @param {AbortSignal} signal */

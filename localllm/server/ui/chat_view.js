@@ -1,15 +1,16 @@
 // The conversation and the field for the next message.
 
 import * as api from "./api.js";
-import { announce, chooseFiles, el, fill, sign } from "./dom.js";
+import { canRead } from "./attachments.js";
+import { Composer } from "./composer.js";
+import { announce, el, fill, sign } from "./dom.js";
 import { MessageView } from "./message_view.js";
 import { session } from "./session.js";
 import { editSettings } from "./settings_view.js";
 import { wordsOf } from "./store.js";
-import { titleOf } from "./tree.js";
+import { partsOf, titleOf } from "./tree.js";
 import { words } from "./words.js";
 
-const MAX_FILE_BYTES = 1_000_000;
 const COUNT_AFTER_MS = 400;
 /** Distance from the end within which the list scrolls along with an answer. */
 const NEAR_PX = 80;
@@ -18,12 +19,12 @@ export class ChatView {
   constructor() {
     /** @type {Map<string, MessageView>} */
     this.views = new Map();
-    /** @type {import("./tree.js").Attachment[]} */
-    this.files = [];
     /** @type {Set<string>} */
     this.changed = new Set();
     this.frame = 0;
     this.counting = 0;
+    /** Tokens of the attachments that were counted last, which take the longest to send. */
+    this.rows = { key: "", count: 0 };
     this.followed = true;
 
     this.models = el("select", { "aria-label": words.chat.model, onchange: () => session.choose(this.models.value) });
@@ -33,23 +34,11 @@ export class ChatView {
     this.list.addEventListener("scroll", () => {
       this.followed = this.list.scrollHeight - this.list.scrollTop - this.list.clientHeight < NEAR_PX;
     });
-    this.field = el("textarea", { id: "field", rows: 1, dir: "auto", "aria-label": words.chat.message, placeholder: words.chat.placeholder });
-    this.field.addEventListener("input", () => this.#typed());
-    this.field.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); this.#send(); }
-    });
-    this.attachments = el("div", { class: "attachments" });
-    this.button = el("button", { class: "primary", id: "send" }, words.chat.send);
+    this.composer = new Composer((text, files) => this.#send(text, files), () => this.#count());
     this.problem = el("p", { class: "error problem", role: "alert", hidden: true });
-    const form = el(
-      "form", { class: "composer", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); session.isWriting ? session.stop() : this.#send(); } },
-      this.attachments,
-      el("div", { class: "row" }, sign(words.chat.attach, "+", async () => this.#attach(await chooseFiles("text/*,.md,.json,.py,.js,.ts,.c,.h,.cpp,.rs,.go,.java,.toml,.yaml,.yml,.csv,.log"))), this.field, this.button),
-    );
-    form.addEventListener("dragover", (event) => event.preventDefault());
-    form.addEventListener("drop", (event) => { event.preventDefault(); this.#attach([...(event.dataTransfer?.files ?? [])]); });
     this.settings = el("p", { class: "note set", hidden: true });
-    this.node = el("section", { class: "chat", "aria-label": words.views.chat }, bar, this.list, this.problem, this.settings, form);
+    this.unread = el("p", { class: "note unread", role: "status", hidden: true });
+    this.node = el("section", { class: "chat", "aria-label": words.views.chat }, bar, this.list, this.problem, this.settings, this.unread, this.composer.node, el("div", { class: "drop", "aria-hidden": "true" }, words.files.drop));
 
     session.addEventListener("path", () => this.#showPath());
     session.addEventListener("models", () => this.#showModels());
@@ -96,8 +85,8 @@ export class ChatView {
     if (before[0] !== this.list.children[0]) this.followed = true;
     this.#showSettings();
     const isWriting = session.isWriting;
-    this.button.textContent = isWriting ? words.chat.stop : words.chat.send;
-    this.button.classList.toggle("stop", isWriting);
+    this.composer.update();
+    this.#showUnread();
     if (isWriting) { announce(words.chat.answering); this.followed = true; }
     this.#follow();
     this.#count();
@@ -111,6 +100,8 @@ export class ChatView {
     this.models.value = conversation.model;
     this.models.hidden = !ids.length;
     this.#showSettings();
+    this.composer.update();
+    this.#showUnread();
     this.last("assistant")?.update(true);  // whether it can be continued depends on the model's context
     if (!models.length && session.asked) this.context.textContent = words.chat.noModels;
     this.#count();
@@ -123,68 +114,61 @@ export class ChatView {
     const isNew = !chat.tree.messages.size;
     this.settings.hidden = !names.length;
     fill(this.settings, isNew && chat.tookOver ? words.settings.takenOver(names) : words.settings.set(names), " ",
-      isNew && el("button", { type: "button", class: "small", onclick: () => { session.configure({}); this.field.focus(); } }, words.settings.useDefaults));
+      isNew && el("button", { type: "button", class: "small", onclick: () => { session.configure({}); this.composer.field.focus(); } }, words.settings.useDefaults));
   }
 
-  #typed() {
-    this.field.style.height = "auto";
-    this.field.style.height = `${Math.min(this.field.scrollHeight + 2, 240)}px`;
-    this.#count();
+  /** Says what the model does not get of this chat, and why. */
+  #showUnread() {
+    const { model } = session;
+    const path = session.tree.path();
+    const files = path.flatMap(partsOf);
+    const kinds = [...new Set(files.filter((file) => !canRead(model, file.kind)).map((file) => file.kind ?? ""))];
+    const left = session.leftOut(path).size;
+    const text = [kinds.length && model ? words.files.standIn(model.id, kinds) : "", left ? words.files.leftOut(left) : ""].filter(Boolean).join(" ");
+    this.unread.hidden = !text;
+    if (this.unread.textContent !== text) this.unread.textContent = text;
   }
 
   /** Shows how much of the context the conversation and the draft use, after a pause in typing. */
   #count() {
     clearTimeout(this.counting);
     const counting = (this.counting = setTimeout(async () => {
-      const model = session.model;
-      const draft = this.field.value;
+      const { model } = session;
+      const { text, files } = this.composer.draft;
       const path = session.tree.path();
-      if (!model?.loaded || session.isWriting) return;
-      if (!draft && !path.length) { this.context.textContent = ""; return; }
+      if (!model?.loaded || session.isWriting || this.composer.chips.isBlocked) return;
+      if (!text && !files.length && !path.length) { this.context.textContent = ""; return; }
+      /** @type {import("./tree.js").Message} */
+      const next = { id: "", parent: path.at(-1)?.id ?? null, number: 0, role: "user", content: text, files, state: "done" };
+      const messages = text || files.length ? [...path, next] : path;
       try {
-        const last = path.at(-1)?.id ?? null;
-        /** @type {import("./tree.js").Message} */
-        const next = { id: "", parent: last, number: 0, role: "user", content: draft, files: this.files, state: "done" };
-        const body = session.request(draft || this.files.length ? [...path, next] : path);
-        delete body.logprobs;
-        delete body.top_logprobs;
-        const used = await api.countTokens(body);
+        const texts = await counted(messages.map((message) => ({ ...message, files: message.files?.filter((file) => !file.digest) })));
+        const rows = await this.#rows(messages, texts);
         if (counting !== this.counting) return;  // something else is shown or typed
-        this.context.textContent = words.chat.context(used, model.ctx);
+        const used = texts + rows;
+        fill(this.context, words.chat.context(used, model.ctx), rows > 0 && el("span", { class: "of-files" }, words.chat.contextOfFiles(rows)));
         this.context.classList.toggle("full", used >= model.ctx);
-      } catch {
+      } catch (error) {
+        if (counting !== this.counting) return;
         this.context.textContent = "";  // the count is optional; sending reports the error
+        if (session.blame(error, messages)?.message === next) this.composer.chips.show();
       }
     }, COUNT_AFTER_MS));
   }
 
-  async #send() {
-    await session.ready;
-    const text = this.field.value.trim();
-    if ((!text && !this.files.length) || session.isWriting) return;
-    if (!session.conversation.model) return this.#note(words.chat.noModels);
-    const files = this.files;
-    this.field.value = "";
-    this.files = [];
-    this.#showFiles();
-    this.#typed();
-    this.followed = true;
-    await session.send(text, files);
+  /** Tokens of the attachments; they are sent again only if there are others. @param {import("./tree.js").Message[]} messages @param {number} others tokens of the rest */
+  async #rows(messages, others) {
+    const files = messages.flatMap(partsOf);
+    const key = [session.conversation.model, ...files.map((file) => file.digest)].join();
+    if (files.length && this.rows.key !== key) this.rows = { key, count: (await counted(messages)) - others };
+    return files.length ? this.rows.count : 0;
   }
 
-  /** @param {File[]} files */
-  async #attach(files) {
-    const before = this.files;
-    for (const file of files) {
-      if (file.size > MAX_FILE_BYTES) { this.#note(words.chat.tooLarge(file.name)); continue; }
-      try {
-        const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
-        if (text.includes("\0")) throw new TypeError();
-        this.files = [...this.files, { name: file.name, text }];
-      } catch { this.#note(words.chat.notText(file.name)); }
-    }
-    this.#showFiles();
-    if (this.files !== before) this.#count();
+  /** @param {string} text @param {import("./tree.js").Attachment[]} files */
+  async #send(text, files) {
+    if (!session.conversation.model) { this.#note(words.chat.noModels); return; }
+    this.followed = true;
+    await session.send(text, files);
   }
 
   /** Shows a problem that concerns no message, until the page is reloaded. @param {string} text */
@@ -199,13 +183,6 @@ export class ChatView {
     this.counting = 0;
     this.context.textContent = text;
     announce(text);
-  }
-
-  #showFiles() {
-    fill(this.attachments, this.files.map((file) => el(
-      "span", { class: "chip" }, file.name,
-      sign(`${words.chat.remove}: ${file.name}`, "×", () => { this.files = this.files.filter((each) => each !== file); this.#showFiles(); this.#count(); }),
-    )));
   }
 
   /** Shows a message and highlights the search words in it. @param {string} id @param {string} text */
@@ -248,6 +225,14 @@ export class ChatView {
     const message = session.tree.path().filter((each) => each.role === role).at(-1);
     return message && this.views.get(message.id);
   }
+}
+
+/** Tokens of a request with these messages. @param {import("./tree.js").Message[]} messages */
+async function counted(messages) {
+  const body = await session.request(messages);
+  delete body.logprobs;
+  delete body.top_logprobs;
+  return api.countTokens(body);
 }
 
 /** What is set, in words. @param {import("./tree.js").Settings} settings @returns {string[]} */

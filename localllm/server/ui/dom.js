@@ -57,7 +57,7 @@ export function fill(node, ...children) {
 /**
  * A button that shows a symbol.
  * @param {string} label the accessible name and the tooltip
- * @param {string} sign
+ * @param {Child} sign
  * @param {(event: Event) => void} press
  * @param {Record<string, any>} [props]
  */
@@ -75,7 +75,7 @@ export function announce(text) {
  * Shows a dialog; resolves to whether it was confirmed.
  * @param {string} title
  * @param {Child[]} content
- * @param {{ ok?: string, cancel?: string | null, danger?: boolean }} [say]
+ * @param {{ ok?: string, cancel?: string | null, danger?: boolean, class?: string }} [say]
  * @returns {Promise<boolean>}
  */
 export function ask(title, content, say = {}) {
@@ -87,7 +87,7 @@ export function ask(title, content, say = {}) {
       { method: "dialog", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); box.close("yes"); } },
       heading, content, el("div", { class: "row end" }, cancel, el("button", { class: say.danger ? "danger" : "primary" }, say.ok ?? words.ok)),
     );
-    const box = el("dialog", { "aria-labelledby": "ask", onclose: () => { box.remove(); resolve(box.returnValue === "yes"); } }, form);
+    const box = el("dialog", { class: say.class, "aria-labelledby": "ask", onclose: () => { box.remove(); resolve(box.returnValue === "yes"); } }, form);
     document.body.append(box);
     box.showModal();
     box.querySelector(".complaint")?.scrollIntoView({ block: "nearest" });

@@ -20,10 +20,11 @@ from localllm.errors import clipped
 from localllm.server.errors import NotFound
 
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; media-src blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
 )
-"""Content-Security-Policy, https://www.w3.org/TR/CSP3/."""
+"""Content-Security-Policy, https://www.w3.org/TR/CSP3/. `blob:`: the user's own attachments."""
 HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",

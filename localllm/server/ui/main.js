@@ -33,7 +33,7 @@ const chat = new ChatView();
 const sidebar = new Sidebar((found, text = "") => {
   show("chat");
   toggleSidebar(false);
-  if (found) chat.reveal(found, text); else chat.field.focus();
+  if (found) chat.reveal(found, text); else chat.composer.field.focus();
 });
 const models = new ModelsView(() => show("chat"));
 const machine = new MachineView();
@@ -81,7 +81,7 @@ document.addEventListener("keydown", (event) => {
     "?": showKeys,
     n: () => document.getElementById("new")?.click(),
     "/": () => { toggleSidebar(true); sidebar.search.focus(); },
-    m: () => { show("chat"); chat.field.focus(); },
+    m: () => { show("chat"); chat.composer.field.focus(); },
     r: () => { const view = chat.last("assistant"); if (view && !session.isWriting) session.again(view.message); },
     e: () => chat.last("user")?.edit(),
     j: () => chat.step(1), k: () => chat.step(-1),

@@ -1,6 +1,9 @@
 // One message and its actions.
 
-import { copyText, el, fill, sign } from "./dom.js";
+import { accepted } from "./attachments.js";
+import { chooseFiles, copyText, el, fill, sign } from "./dom.js";
+import { FileChips, fileList } from "./file_chips.js";
+import { icon } from "./icons.js";
 import { Markdown } from "./markdown.js";
 import { session } from "./session.js";
 import { jsonTree } from "./json_tree.js";
@@ -19,6 +22,9 @@ export class MessageView {
     this.thoughtTitle = el("summary");
     this.thoughts = el("details", { hidden: true }, this.thoughtTitle, this.thought);
     this.body = el("div", { class: "body" });
+    this.files = el("div", { class: "files" });
+    /** What the server says against the files, as it is shown. @type {string | null} */
+    this.refusals = null;
     this.calls = el("div", { class: "calls" });
     this.status = el("p", { class: "status", hidden: true });
     this.foot = el("div", { class: "foot" });
@@ -31,8 +37,7 @@ export class MessageView {
     this.node = el(
       "article", { class: `message ${message.role}`, "aria-label": who, tabindex: -1 },
       el("header", {}, message.role === "assistant" && message.model ? message.model : who),
-      (message.files ?? []).map((file) => el("details", { class: "file" }, el("summary", {}, words.chat.attached(file.name)), el("pre", { dir: "auto" }, file.text))),
-      this.thoughts, this.body, this.calls, this.status, this.foot,
+      this.files, this.thoughts, this.body, this.calls, this.status, this.foot,
     );
     this.update(true);
   }
@@ -49,6 +54,7 @@ export class MessageView {
       const seconds = ((message.thoughtMs ?? 0) / 1000).toFixed(1);
       this.thoughtTitle.textContent = isWriting && !message.content && !message.calls ? words.chat.thinking : words.chat.thought(seconds);
     }
+    if (whole) this.#showFiles();
     this.#showBody(isWriting);
     const status = begun?.progress || (isWriting ? "" : ending(message));
     this.status.hidden = !status;
@@ -56,6 +62,15 @@ export class MessageView {
     this.status.classList.toggle("error", message.state === "failed" && !isWriting);
     if (whole || !isWriting) this.#showCalls(isWriting);
     if (whole) this.#showFoot(isWriting);
+  }
+
+  #showFiles() {
+    const files = this.message.files ?? [];
+    this.files.hidden = !files.length || this.isEdited;
+    const refusals = files.map((file) => file.error ?? "").join("\n");
+    if (refusals === this.refusals) return;
+    this.refusals = refusals;
+    fill(this.files, ...fileList(files, session.conversation.id));
   }
 
   /** @param {boolean} isWriting */
@@ -123,7 +138,7 @@ export class MessageView {
       if (isJson(message.content)) button(this.isTree ? words.chat.text : words.chat.json, () => { this.asTree = !this.isTree; this.update(true); }, "json");
     }
     const { figures } = message;
-    fill(this.foot, versions, buttons, figures && el("span", { class: "figures" }, words.chat.figures(figures.tokens, figures.perSecond, figures.cached, figures.prompt)));
+    fill(this.foot, versions, buttons, figures && el("span", { class: "figures" }, words.chat.figures(figures.tokens, figures.perSecond, figures.cached, figures.prompt, figures.files)));
   }
 
   get schema() { return this.message.role === "assistant" ? session.conversation.settings.schema : undefined; }
@@ -146,13 +161,23 @@ export class MessageView {
     const field = el("textarea", { "aria-label": words.chat.edit, rows: Math.min(12, this.message.content.split("\n").length + 1), dir: "auto" });
     field.value = this.message.content;
     this.isEdited = true;  // other answers go on meanwhile
-    const back = () => { this.isEdited = false; this.update(true); };
-    const save = () => { back(); session.edit(this.message, field.value); };
+    const chips = new FileChips(() => {}, this.message.files);
+    const back = () => { this.isEdited = false; session.removeEventListener("models", shown); this.update(true); };
+    const save = async () => {
+      await chips.reading;
+      if (chips.isBlocked) { chips.show(); return; }
+      back();
+      session.edit(this.message, field.value, chips.files);
+    };
+    const shown = () => chips.show();
+    session.addEventListener("models", shown);
     field.addEventListener("keydown", (event) => {
       if (event.key === "Escape") { event.stopPropagation(); back(); }
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) save();
     });
-    fill(this.body, field, el("div", { class: "row end" },
+    this.#showFiles();
+    fill(this.body, chips.node, chips.problem, field, el("div", { class: "row end" },
+      sign(words.files.attach, icon("attach"), async () => chips.add(await chooseFiles(accepted(session.model))), { class: "sign first" }),
       el("button", { type: "button", onclick: back }, words.cancel), el("button", { type: "button", class: "primary", onclick: save }, words.chat.save)));
     fill(this.foot);
     field.focus();

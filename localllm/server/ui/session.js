@@ -1,15 +1,16 @@
 // The open conversation: sends requests, receives answers and stores both. Knows nothing of the views.
 
 import * as api from "./api.js";
+import { canRead, dataUrl, stored, unstored } from "./attachments.js";
 import { Scores, covering, unscored } from "./scored.js";
 import * as store from "./store.js";
-import { Tree, newId, titleOf, toSend } from "./tree.js";
+import { Tree, newId, partsOf, titleOf, toSend } from "./tree.js";
 import { words } from "./words.js";
 
 /**
  * @typedef {import("./tree.js").Message} Message
  * @typedef {import("./tree.js").Conversation} Conversation
- * @typedef {{ id: string, loaded: boolean, ctx: number, capabilities: string[] }} Model
+ * @typedef {{ id: string, loaded: boolean, ctx: number, capabilities: string[], reads?: string[] }} Model `reads`: beside text; undefined: not known
  * @typedef {{ controller: AbortController, chat: Chat, progress: string }} Writing
  */
 
@@ -20,6 +21,9 @@ const MAX_ROUNDS = 20;
 const CUT = "localllm.cut";
 /** Time within which an answer that a reload interrupted continues automatically. */
 const GO_ON_MS = 60_000;
+
+/** The place of a file in a request, as the server names it. */
+const PLACE = /messages\[(\d+)\]\.content\[(\d+)\][\w.]*/;
 
 /** A conversation with its messages. Whoever waits keeps its chat: another one may be shown meanwhile. */
 class Chat {
@@ -62,6 +66,8 @@ class Session extends EventTarget {
     this.deleted = new Set();
     /** Whether the models have been fetched. */
     this.asked = false;
+    /** The server's limits for files of messages; until they are known, its defaults. @type {import("./attachments.js").Limits} */
+    this.limits = { bytes: 20 * 2 ** 20, pixels: 64e6, requestBytes: 64 * 2 ** 20 };
   }
 
   /** @param {string} type @param {any} [detail] */
@@ -85,9 +91,21 @@ class Session extends EventTarget {
     else this.#notify("path");
     this.#notify("list");
     await this.findModels().finally(() => this.known());
+    this.#findLimits();
     const cut = this.tree.path().at(-1);
     const [navigation] = /** @type {PerformanceNavigationTiming[]} */ (performance.getEntriesByType("navigation"));
     if (cut?.state === "broken" && navigation?.type === "reload" && Date.now() - (cut.kept ?? 0) < GO_ON_MS && this.model) this.goOn(cut);
+  }
+
+  /** Without an answer the defaults stay, and the server says what is too large. */
+  async #findLimits() {
+    const found = await api.available().catch(() => null);
+    if (!found) return;
+    const { bytes, pixels, requestBytes } = this.limits;
+    this.limits = {
+      bytes: found.max_media_bytes ?? bytes, pixels: found.max_megapixels ? found.max_megapixels * 1e6 : pixels,
+      requestBytes: found.max_request_media_bytes ?? requestBytes,
+    };
   }
 
   async findModels() {
@@ -95,7 +113,8 @@ class Session extends EventTarget {
     const { data } = await api.models();
     if (asked !== this.numAsked) return;
     this.models = data.filter((/** @type {any} */ model) => model.capabilities?.includes("completion") ?? true)
-      .map((/** @type {any} */ model) => ({ id: model.id, loaded: Boolean(model.loaded), ctx: model.ctx ?? model.context_length ?? 0, capabilities: model.capabilities ?? [] }));
+      .map((/** @type {any} */ model) => ({ id: model.id, loaded: Boolean(model.loaded), ctx: model.ctx ?? model.context_length ?? 0, capabilities: model.capabilities ?? [],
+        reads: model.architecture?.input_modalities.filter((/** @type {string} */ each) => each !== "text") }));
     this.asked = true;
     if (!this.model && this.models.length) this.conversation.model = (this.models.find((model) => model.loaded) ?? this.models[0]).id;
     this.#notify("models");
@@ -268,7 +287,8 @@ class Session extends EventTarget {
     const { id } = chat.conversation;
     if (this.deleted.has(id)) return;
     message.kept = Date.now();
-    await this.#storing(store.saveMessage(id, message), chat);
+    const blobs = unstored(message.files ?? []);
+    await this.#storing(store.saveMessage(id, message, blobs).then(() => stored(blobs.keys())), chat);
   }
 
   /** Adds a user message and answers it. @param {string} content @param {import("./tree.js").Attachment[]} files @param {string | null} [parent] */
@@ -282,8 +302,8 @@ class Session extends EventTarget {
     });
   }
 
-  /** Sends an edited copy as a sibling of the message. @param {Message} message @param {string} content */
-  edit(message, content) { return this.send(content, message.files ?? [], message.parent); }
+  /** Sends an edited copy as a sibling of the message. @param {Message} message @param {string} content @param {import("./tree.js").Attachment[]} files */
+  edit(message, content, files) { return this.send(content, files.map(unrefused), message.parent); }
 
   /** Another answer, as a sibling of this one. @param {Message} message */
   again(message) { return this.#answer(this.chat, message.parent, true); }
@@ -374,13 +394,18 @@ class Session extends EventTarget {
     if (!this.deleted.has(id)) await this.#write(chat, this.#add(chat, { role: "assistant", parent, state: "writing", model }, isShown), false);
   }
 
-  /** The request for an answer to these messages. @param {Message[]} messages @param {boolean} goesOn @param {Conversation} conversation */
-  request(messages, goesOn = false, conversation = this.conversation) {
+  /**
+   * The request for an answer to these messages.
+   * @param {Message[]} messages @param {boolean} goesOn @param {Conversation} conversation @returns {Promise<Record<string, any>>}
+   */
+  async request(messages, goesOn = false, conversation = this.conversation) {
     const { system, sampling, thinking, schema, tools, logprobs, mcp } = conversation.settings;
+    const left = this.leftOut(messages);
+    const sent = messages.map((message) => toSend(message, async (file) => (left.has(file) ? "" : dataUrl(conversation.id, file))));
     /** @type {Record<string, any>} */
     const body = {
       model: conversation.model,
-      messages: [...(system ? [{ role: "system", content: system }] : []), ...messages.map(toSend)],
+      messages: [...(system ? [{ role: "system", content: system }] : []), ...(await Promise.all(sent))],
       ...sampling,
     };
     if (thinking) body.enable_thinking = thinking === "on";
@@ -397,6 +422,34 @@ class Session extends EventTarget {
     return body;
   }
 
+  /**
+   * The oldest files, if all together are larger than the server's limit: a long chat would otherwise end there.
+   * @param {Message[]} messages @returns {Set<import("./tree.js").Attachment>}
+   */
+  leftOut(messages) {
+    const seen = new Map();
+    const left = new Set();
+    let bytes = 0;
+    for (const file of messages.flatMap(partsOf).reverse()) {
+      if (!seen.has(file.digest)) {
+        bytes += file.size ?? 0;
+        seen.set(file.digest, bytes <= this.limits.requestBytes);
+      }
+      if (!seen.get(file.digest)) left.add(file);
+    }
+    return left;
+  }
+
+  /** Says beside the file that the server refused what it said of it; returns whether it is about one. @param {unknown} error @param {Message[]} messages those of the request */
+  blame(error, messages) {
+    const [, at, index] = (error instanceof api.Refused && PLACE.exec(error.param ?? "")) || [];
+    const message = messages[Number(at) - (this.conversation.settings.system ? 1 : 0)];
+    const file = message && partsOf(message)[Number(index)];
+    if (!file || !(error instanceof api.Refused)) return null;
+    file.error = error.message.replace(PLACE, file.name);
+    return { message, file };
+  }
+
   /** @param {Chat} chat @param {Message} message @param {boolean} goesOn */
   #write(chat, message, goesOn) { return this.#working(chat, () => this.#written(chat, message, goesOn)); }
 
@@ -406,9 +459,10 @@ class Session extends EventTarget {
     message.state = "writing";
     delete message.error;
     delete message.isTooLong;
-    const begun = this.#begin(chat, message, words.chat.waiting);
-    const { signal } = begun.controller;
     const before = tree.path(goesOn ? message.id : message.parent);
+    for (const file of before.flatMap(partsOf)) delete file.error;
+    const begun = this.#begin(chat, message, waiting(before, this.model));
+    const { signal } = begun.controller;
     const shown = () => this.#notify("message", message.id);
     const leave = () => {
       const { id, content, reasoning, calls } = message;
@@ -421,8 +475,9 @@ class Session extends EventTarget {
     };
     try {
       if (conversation.settings.mcp?.length && !this.tools) await this.findTools();
-      const body = this.request(before, goesOn, conversation);
-      await this.#loaded(body.model, begun, shown);
+      await this.#loaded(conversation.model, begun, shown);
+      begun.progress = waiting(before, this.model);
+      const body = await this.request(before, goesOn, conversation);
       await Promise.all([this.#keep(chat, message), this.#save(chat)]);
       const scores = body.logprobs ? new Scores() : null;
       if (scores && message.content) message.likely = covering(message.likely ?? [], message.content) ?? [unscored(message.content)];
@@ -449,7 +504,9 @@ class Session extends EventTarget {
       else {
         message.state = "failed";
         message.isTooLong = error instanceof api.Refused && error.code === "context_length_exceeded";
-        message.error = message.isTooLong ? words.chat.tooLong(this.model?.ctx) : error instanceof api.Refused ? error.message : error instanceof SyntaxError ? words.failed.notJson : words.failed.gone;
+        const blamed = this.blame(error, before);
+        if (blamed) await this.#keep(chat, blamed.message);
+        message.error = blamed ? words.files.refused(blamed.file.name) : message.isTooLong ? words.chat.tooLong(this.model?.ctx) : error instanceof api.Refused ? error.message : error instanceof SyntaxError ? words.failed.notJson : words.failed.gone;
       }
     } finally {
       removeEventListener("pagehide", leave);
@@ -468,9 +525,21 @@ class Session extends EventTarget {
       begun.progress = words.chat.loading(event.fraction);
       shown();
     }
-    begun.progress = words.chat.waiting;
-    this.refreshModels();
+    await this.refreshModels();
   }
+}
+
+/** A file as it was before it was refused. @param {import("./tree.js").Attachment} file */
+function unrefused(file) {
+  delete file.error;
+  return file;
+}
+
+/** What is shown until the first token: the files of the turn are read meanwhile. @param {Message[]} messages @param {Model | undefined} model */
+function waiting(messages, model) {
+  const begins = messages.map((message) => message.role).lastIndexOf("assistant") + 1;
+  const files = messages.slice(begins).flatMap(partsOf).filter((file) => canRead(model, file.kind));
+  return files.length ? words.files.reading(files.map((file) => file.kind ?? "document")) : words.chat.waiting;
 }
 
 /**
@@ -500,6 +569,7 @@ function figures(message, usage, timings) {
   message.figures = {
     prompt: usage.prompt_tokens,
     cached: usage.prompt_tokens_details?.cached_tokens ?? 0,
+    files: (usage.prompt_tokens_details?.image_tokens ?? 0) + (usage.prompt_tokens_details?.audio_tokens ?? 0),
     tokens: usage.completion_tokens,
     perSecond: timings?.predicted_per_second ?? 0,
   };

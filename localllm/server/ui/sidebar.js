@@ -1,5 +1,6 @@
 // The list of conversations: search, rename, export, import, delete.
 
+import { dataUrl } from "./attachments.js";
 import { ask, chooseFiles, download, el, fill, sign } from "./dom.js";
 import { session } from "./session.js";
 import * as store from "./store.js";
@@ -89,7 +90,7 @@ const fileName = (title) => title.replace(/[^\p{L}\p{N} _-]+/gu, "").trim().slic
 
 /** @param {string} name @param {import("./tree.js").Conversation[]} which */
 async function exportJson(name, which) {
-  download(name, "application/json", await store.exported(which, (each) => session.messages(each)));
+  download(name, "application/json", await store.exported(which, (each) => session.messages(each), dataUrl));
 }
 
 /** Exports the branch that is shown. @param {import("./tree.js").Conversation} conversation */

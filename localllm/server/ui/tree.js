@@ -2,7 +2,18 @@
 
 /**
  * @typedef {{ id: string, type: "function", function: { name: string, arguments: string } }} Call
- * @typedef {{ name: string, text: string }} Attachment
+ * @typedef {"image" | "audio" | "video" | "document"} FileKind
+ * @typedef {object} Attachment a file of a message: a text, or else a file that is kept beside the messages under its digest
+ * @property {string} name
+ * @property {string} [text]
+ * @property {FileKind} [kind] all from here on: of those that are not texts
+ * @property {string} [type] its media type
+ * @property {number} [size] bytes
+ * @property {string} [digest]
+ * @property {number} [width] of a picture that the browser can show, in pixels
+ * @property {number} [height]
+ * @property {string} [reduced] what it was before it was scaled down
+ * @property {string} [error] why the server refused it
  * @typedef {{ token: string, logprob: number, top_logprobs: { token: string, logprob: number }[] }} Likely
  * @typedef {object} Message
  * @property {string} id
@@ -20,7 +31,7 @@
  * @property {string} [error]
  * @property {boolean} [isTooLong] it failed because the conversation does not fit the context
  * @property {string} [model]
- * @property {{ prompt: number, cached: number, tokens: number, perSecond: number }} [figures]
+ * @property {{ prompt: number, cached: number, files?: number, tokens: number, perSecond: number }} [figures] `files`: of the prompt's tokens, those of pictures and sounds
  * @property {Likely[]} [likely]
  *
  * @typedef {object} Settings of a chat; absent ones use the model's defaults
@@ -115,15 +126,35 @@ export class Tree {
   }
 }
 
-/** The message as sent to the server. @param {Message} message @returns {Record<string, any>} */
-export function toSend(message) {
+/** The files of a message that are sent as parts of their own, in this order. @param {Message} message */
+export const partsOf = (message) => (message.files ?? []).filter((file) => file.digest !== undefined);
+
+/**
+ * The message as sent to the server.
+ * @param {Message} message @param {(file: Attachment) => Promise<string>} dataUrl @returns {Promise<Record<string, any>>}
+ */
+export async function toSend(message, dataUrl) {
   if (message.role === "tool") return { role: "tool", tool_call_id: message.callId, content: message.content };
-  const files = (message.files ?? []).map((file) => `${file.name}:\n\`\`\`\n${file.text}\n\`\`\`\n\n`).join("");
+  const files = (message.files ?? []).filter((file) => file.text !== undefined).map((file) => `${file.name}:\n\`\`\`\n${file.text}\n\`\`\`\n\n`).join("");
+  const text = files + message.content;
+  const parts = await Promise.all(partsOf(message).map(async (file) => partOf(file, await dataUrl(file))));
   /** @type {Record<string, any>} */
-  const sent = { role: message.role, content: files + message.content };
+  const sent = { role: message.role, content: parts.length ? [...parts, ...(text ? [{ type: "text", text }] : [])] : text };
   if (message.reasoning) sent.reasoning_content = message.reasoning;
   if (message.calls?.length) sent.tool_calls = message.calls;
   return sent;
+}
+
+/** A file as a part of a message. @param {Attachment} file @param {string} url with its bytes */
+function partOf({ kind, name, type }, url) {
+  if (!url) return { type: "text", text: `[${kind} omitted: ${name}]` };
+  const data = url.slice(url.indexOf(",") + 1);
+  switch (kind) {
+    case "image": return { type: "image_url", image_url: { url } };
+    case "audio": return { type: "input_audio", input_audio: { data, format: type === "audio/mpeg" ? "mp3" : "wav" } };
+    case "video": return { type: "input_video", input_video: { data } };
+    default: return { type: "file", file: { filename: name, file_data: url } };
+  }
 }
 
 /** A title from the first line of a text. @param {string} text @param {string} otherwise */

@@ -29,6 +29,7 @@ export const words = {
     gone: "The server cannot be reached.",
     stream: "The answer was interrupted",
     notJson: "Not valid JSON",
+    blocked: "An older version of this page is open in another tab; close it and reload.",
     /** @param {string} why */
     unstored: (why) => `This browser does not store conversations now; export what you want to keep. It said: ${why}`,
     /** @param {string} why */
@@ -86,11 +87,12 @@ export const words = {
     waiting: "Waiting for the model …",
     /** @param {number} part */
     loading: (part) => `Loading the model: ${Math.round(part * 100)} %`,
-    /** @param {number} tokens @param {number} perSecond @param {number} cached @param {number} prompt */
-    figures: (tokens, perSecond, cached, prompt) =>
+    /** @param {number} tokens @param {number} perSecond @param {number} cached @param {number} prompt @param {number} [files] */
+    figures: (tokens, perSecond, cached, prompt, files = 0) =>
       [
         counted(tokens, "token", "tokens"),
         perSecond > 0 ? `${perSecond.toFixed(perSecond < 10 ? 1 : 0)} tokens/s` : "",
+        files ? `${counted(files, "token", "tokens")} of attachments` : "",
         `${cached.toLocaleString()} of ${prompt.toLocaleString()} prompt tokens cached`,
       ].filter(Boolean).join(" · "),
     /** @param {number | undefined} limit of the chat's settings */
@@ -103,15 +105,10 @@ export const words = {
     makeRoom: "Start a new chat, edit an earlier message to go on from there, or load the model with a larger context (Models, Settings).",
     stopped: "Stopped.",
     broken: "This answer was interrupted when the page was closed.",
-    attach: "Attach text files",
-    attached: (/** @type {string} */ name) => `Attached: ${name}`,
-    remove: "Remove",
-    /** @param {string} name */
-    notText: (name) => `${name} is not a text file.`,
-    /** @param {string} name */
-    tooLarge: (name) => `${name} is larger than 1 MB.`,
     /** @param {number} used @param {number} of */
     context: (used, of) => `${used.toLocaleString()} of ${of.toLocaleString()} tokens`,
+    /** @param {number} rows */
+    contextOfFiles: (rows) => `, ${rows.toLocaleString()} of them for attachments`,
     contextLabel: "Tokens in this conversation, out of the model's context",
     calls: (/** @type {string} */ name) => `Calls ${name}`,
     result: "Result of the call",
@@ -131,6 +128,50 @@ export const words = {
     text: "As text",
     answering: "The answer is being written",
     answered: "The answer is complete",
+  },
+
+  files: {
+    attach: "Attach files",
+    drop: "Drop files to attach them",
+    list: "Attachments",
+    remove: "Remove",
+    removed: (/** @type {string} */ name) => `Removed: ${name}`,
+    attached: (/** @type {string} */ name) => `Attached: ${name}`,
+    open: (/** @type {string} */ name) => `Open ${name}`,
+    /** @param {number} bytes */
+    size: (bytes) => (bytes < 1000 ? `${bytes} B` : bytes < 1e6 ? `${Math.round(bytes / 1000)} kB` : `${(bytes / 1e6).toFixed(1)} MB`),
+    pixels: (/** @type {number} */ width, /** @type {number} */ height) => `${width} × ${height}`,
+    reduced: (/** @type {string} */ from) => `scaled down from ${from} to the server’s limits`,
+    lost: "This browser no longer keeps it.",
+    unseen: "This browser cannot show it; the model may read it.",
+    /** @param {string} name @param {number} limit */
+    tooLarge: (name, limit) => `${name} is larger than the ${Math.round(limit / 2 ** 20)} MB that the server reads.`,
+    /** @param {string} name */
+    longText: (name) => `${name} is a text of more than 1 MB.`,
+    /** @param {string} name */
+    unknown: (name) => `${name} is neither a text nor a picture, sound, video or document that can be read.`,
+    /** @param {string} name @param {number} limit */
+    full: (name, limit) => `${name} is not attached: this browser keeps ${limit / 1e6} MB of attachments. Delete conversations to make room.`,
+    refused: (/** @type {string} */ name) => `${name} was refused. Edit the message to remove or replace it.`,
+    /** @param {string} model @param {string} kind @param {string[]} others */
+    cannot: (model, kind, others) => `${model} cannot ${words.files.senses[/** @type {"image"} */ (kind)]}. Remove it${others.length ? ` or choose ${others.slice(0, 3).join(", ")}` : ""}.`,
+    senses: { image: "see pictures", audio: "hear sounds", video: "see videos" },
+    /** @param {string} model @param {string[]} kinds */
+    standIn: (model, kinds) => `${model} cannot ${kinds.map((kind) => words.files.senses[/** @type {"image"} */ (kind)]).join(" or ")}: of those of earlier messages it gets a note.`,
+    /** @param {number} count */
+    leftOut: (count) => `The oldest ${counted(count, "attachment is", "attachments are")} no longer sent: together they are larger than the server’s limit.`,
+    /** @param {string[]} kinds */
+    reading: (kinds) => (kinds.every((kind) => kind === "image") ? (kinds.length === 1 ? "Reading the picture …" : "Reading the pictures …") : kinds.every((kind) => kind === "audio") ? "Listening …" : "Reading the attachments …"),
+    camera: "Take a picture",
+    viewfinder: "What the camera sees",
+    take: "Take it",
+    noCamera: (/** @type {string} */ why) => `The camera cannot be used: ${why}`,
+    record: "Record sound",
+    keepSound: "Attach it",
+    noMicrophone: (/** @type {string} */ why) => `The microphone cannot be used: ${why}`,
+    /** @param {number} seconds */
+    recording: (seconds) => `Recording … ${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`,
+    longRecording: (/** @type {number} */ minutes) => `${minutes} minutes are recorded, which is the most.`,
   },
 
   settings: {
