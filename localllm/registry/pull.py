@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from localllm.errors import InvalidModelFile, InvalidParameter, LoadFailed, PullFailed
+from localllm.errors import InvalidModelFile, InvalidParameter, LoadFailed, ModelNotFound, PullFailed
 from localllm.registry import catalog
 from localllm.registry.disk.locks import Hold
 from localllm.registry.disk.store import now_text
@@ -45,11 +45,14 @@ from localllm.registry.names.model_names import (
 from localllm.registry.pull_meter import Meter, OnState, tell_waiting
 from localllm.registry.remote import PullPlan, RemoteFile
 from localllm.registry.resolve import canonical, not_here
-from localllm.registry.sources import hugging_face, oci, web
+from localllm.registry.sources import hub_names, hugging_face, oci, web
 from localllm.registry.sources.headers import Measure, Offer, plan_offer, with_header
+from localllm.registry.sources.hub_names import Resolved
+from localllm.registry.sources.hugging_face_api import Hub
 from localllm.registry.sources.remote_header import HeaderReader
 from localllm.registry.sources.source import CancellableFetch, Fetch
 from localllm.settings.config import Settings
+from localllm.settings.values import comma_list
 from localllm.system import memory
 from localllm.system.shell_words import shell_word
 from localllm.types import ModelInfo
@@ -160,9 +163,9 @@ class Puller:
         preferred: str | None = None
         if isinstance(name, CatalogName):
             entry = catalog.load().find(name.name, name.tag)
-            if entry is None:
-                raise not_here(name)
-            name, preferred = HubRepo(entry.repo, None), entry.quant
+            name, preferred = (
+                (self._resolved(name, fetch).repo, None) if entry is None else (HubRepo(entry.repo, None), entry.quant)
+            )
         if isinstance(name, UrlName):
             name = web.hub_file(name) or name
         if isinstance(name, HubRepo | HubFile):
@@ -220,7 +223,9 @@ class Puller:
         if isinstance(name, CatalogName):
             entry = catalog.load().find(name.name, name.tag)
             if entry is None:
-                raise not_here(name)
+                resolved = self._resolved(name, fetch)
+                plan = self._plan(resolved.repo, fetch, with_projector=with_projector)
+                return dataclasses.replace(plan, name=str(name), notices=(resolved.notice, *plan.notices))
             plan = self._plan(HubRepo(entry.repo, entry.quant), fetch, with_projector=with_projector)
             return dataclasses.replace(plan, name=str(name), license=plan.license or entry.license)
         if isinstance(name, RegistryName):
@@ -243,6 +248,25 @@ class Puller:
             measure=self._measure,
             reader=self._reader(fetch),
         )
+
+    def _resolved(self, name: CatalogName, fetch: Fetch) -> Resolved:
+        """What a short name that the catalog lacks stands for on the hub. Raises `ModelNotFound`."""
+        unknown = not_here(name)
+        publishers = comma_list(self._settings.hub_publishers)
+        if not publishers:
+            raise unknown
+        try:
+            self._check_online()
+            found = hub_names.resolve(name, Hub(fetch, self._endpoint, hub_token()), publishers)
+        except PullFailed as error:
+            raise ModelNotFound(
+                f"{unknown.message}; whether Hugging Face has it is not known: {error.message}", param="model"
+            ) from error
+        if isinstance(found, Resolved):
+            return found
+        if found:
+            raise ModelNotFound(f"no model is called {str(name)!r}; Hugging Face has {', '.join(found)}", param="model")
+        raise unknown
 
     def _takes_projector(self, name: ModelName) -> bool:
         return self._settings.for_model(str(name)).projector != "off"

@@ -230,6 +230,12 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
     hub_endpoint: Annotated[str, downloads(
         "Mirror of Hugging Face", "URL", default="HF_ENDPOINT, or huggingface.co", more="With the same API."
     )] = "https://huggingface.co"
+    hub_publishers: Annotated[str, downloads(
+        "Publishers on Hugging Face whose models short names may mean, comma-separated", "NAMES",
+        default="the models' makers, ggml-org, unsloth, bartowski, lmstudio-community",
+        more="For names that the catalog lacks; the first that has the model is taken. Empty: only the catalog's names."
+    )] = "Qwen,google,mistralai,ibm-granite,LiquidAI,nvidia,openai,microsoft,HuggingFaceTB,allenai,nomic-ai," \
+        "ggml-org,unsloth,bartowski,lmstudio-community"
     insecure_registries: Annotated[str, downloads(
         "Registries without TLS, comma-separated", "HOSTS", more="This machine itself always is one."
     )] = ""

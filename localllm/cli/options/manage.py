@@ -31,7 +31,7 @@ def add_to(commands: dict[str, Callable[..., None]]) -> None:
 
 @takes(
     "hub_endpoint proxy max_download_kb_per_s home",
-    "insecure_registries ca_file download_connections download_patience_s allow_private_downloads",
+    "hub_publishers insecure_registries ca_file download_connections download_patience_s allow_private_downloads",
 )
 def pull(
     names: ToPull,
