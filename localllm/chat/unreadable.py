@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from localllm.errors import UnsupportedParameter, clipped
+from localllm.errors import LocalLLMError, UnsupportedParameter, clipped
 from localllm.types import Media, Message
 
 SCREENSHOT = "computer_screenshot"
@@ -60,9 +60,12 @@ def first_refused(roles: Sequence[str]) -> int:
     return len(roles) if "tool" in roles[begins:] else begins
 
 
-def stand_in(kind: str, path: str, notes: list[str]) -> str:
-    """The text in place of a part of this type at `path`; adds a note."""
+def stand_in(kind: str, path: str, notes: list[str], error: LocalLLMError | None = None) -> str:
+    """The text in place of a part of this type at `path`; adds a note. `error`: why it cannot be read by any model."""
     what = MEDIA.get(kind, clipped(kind))
+    if error is not None:
+        notes.append(f"{path}: {what} omitted: {error.message}")
+        return f"[{what} omitted: it cannot be read]"
     omission = f"{what} omitted: {_WHY.get(what, 'the model reads only text')}"
     notes.append(f"{path}: {omission}")
     return f"[{omission}]"

@@ -116,12 +116,13 @@ def _part(part: object, path: str, notes: list[str], reading: MediaReading, *, r
     if not isinstance(kind, str):
         raise InvalidParameter('a part that is a dict is one such as {"type": "text", "text": ...}', param=path)
     text = part.get("text")
+    media, unreadable = None, None
     try:
         media = _openai_media(part, kind, path, reading)
-    except InvalidParameter:
+    except InvalidParameter as error:
         if refuses:
             raise
-        media = None
+        unreadable = error
     if media is not None:
         return media
     if isinstance(text, str) and (kind == "text" or not refuses):
@@ -133,7 +134,7 @@ def _part(part: object, path: str, notes: list[str], reading: MediaReading, *, r
             else f"content of type {clipped(kind)!r} is not supported",
             param=path,
         )
-    return stand_in(kind, path, notes)
+    return stand_in(kind, path, notes, unreadable)
 
 
 def _openai_media(part: Mapping[str, Any], kind: str, path: str, reading: MediaReading) -> Media | None:

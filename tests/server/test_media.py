@@ -211,7 +211,10 @@ def test_pictures_of_tools_and_earlier_turns_are_read_and_those_that_are_none_ge
     assert response.status_code == 200, response.text
     first, _, result = served.runtime.requests[-1].messages or ()
     assert (len(first.media), len(result.media)) == (1, 1)
-    assert "image omitted" in str(first.parts[0])
+    assert first.parts[0] == "[image omitted: it cannot be read]"
+    said = response.headers["x-localllm-messages"]
+    assert said.startswith("messages[0].content[0]: image omitted: messages[0].content[0]")
+    assert "base64" in said
 
 
 def _claudes(picture: bytes = SMALL, **source: Any) -> dict[str, Any]:
@@ -273,7 +276,8 @@ def test_what_is_no_picture_is_refused_in_claudes_words_and_a_note_in_a_result(
     assert "messages[0].content[0]" in error["message"]
     if says != "--media-urls public":
         assert served.http.post("/v1/messages", json=_read_by_claude_code(block)).status_code == 200
-        assert "omitted" in (served.runtime.requests[-1].messages or ())[-1].content
+        shown = (served.runtime.requests[-1].messages or ())[-1].content
+        assert "cannot be read]" in shown or "of no format" in shown, "not that the model could not see it"
 
 
 def test_base64_that_a_call_writes_is_text(served: Served) -> None:

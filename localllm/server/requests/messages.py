@@ -335,10 +335,10 @@ def media_or_note(part: ChatPart, path: str, notes: list[str], reading: MediaRea
     """The picture, sound or document; one that is none is an error in the turn to answer, else a note."""
     try:
         return part.media(path, reading)
-    except (InvalidParameter, UnsupportedParameter):
+    except (InvalidParameter, UnsupportedParameter) as error:
         if refuses:
             raise
-        return stand_in(part.type, path, notes)
+        return stand_in(part.type, path, notes, error)
 
 
 def to_conversation(messages: Sequence[ChatMessage]) -> Conversation:

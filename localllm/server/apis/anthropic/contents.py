@@ -100,10 +100,10 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
             with decoding(f"{path}.source"):
                 source: ImageSource = decoded(self.source, ImageSource)
             return source.media(path, reading)
-        except (InvalidParameter, UnsupportedParameter):
+        except (InvalidParameter, UnsupportedParameter) as error:
             if refuses:
                 raise
-            return stand_in(self.type, path, notes)
+            return stand_in(self.type, path, notes, error)
 
     def _document_or_note(
         self, path: str, notes: list[str], reading: MediaReading, *, refuses: bool

@@ -155,8 +155,8 @@ def images_of(
         where = f"{path}[{index}]"
         try:
             found.append(reading.image(image, where))
-        except InvalidParameter:
+        except InvalidParameter as error:
             if refuses:
                 raise
-            found.append(stand_in("image", where, notes))
+            found.append(stand_in("image", where, notes, error))
     return found
