@@ -154,8 +154,9 @@ def test_a_conversation_with_calls_and_results_is_taken_as_openai_has_it() -> No
             {"role": "tool", "tool_call_id": "call_1", "name": "weather", "content": "Rain"},
         ]
     )
-    image = "[image omitted: the model cannot see images]"
-    assert notes == ("messages[0].content[1]: image omitted: the model cannot see images",)
+    image = "[image omitted: it cannot be read]"
+    broken = "a part of type image_url needs a text: a data URL or base64"
+    assert notes == (f"messages[0].content[1]: image omitted: {broken}",)
     assert turns == (
         Message("user", f"Weather?\n{image}", parts=("Weather?", image)),
         Message("assistant", "", thought="Look it up.", tool_calls=(ToolCall("weather", '{"city": "Ulm"}', "call_1"),)),
