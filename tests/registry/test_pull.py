@@ -325,11 +325,11 @@ def test_hugging_face_is_not_asked_where_its_own_tools_would_not(
 def well_known(hub: HubServer, gguf: bytes) -> HubServer:
     """Repositories as publishers name them, and others that look like them and are more popular."""
     for repo, quants, more in (
-        ("unsloth/Qwen3.8-27B-GGUF", ("Q8_0", "Q4_K_M"), {}),
-        ("bartowski/Qwen_Qwen3.8-27B-GGUF", ("Q8_0",), {}),
-        ("stranger/Qwen3.8-27B-GGUF", ("Q8_0",), {"downloads": 10**6}),
-        ("unsloth/Qwen3.8-27B-Coder-GGUF", ("Q8_0",), {"downloads": 10**6}),
-        ("unsloth/Qwen3.8-4B-A1B-Instruct-GGUF", ("Q8_0",), {}),
+        ("unsloth/Qwen9.8-27B-GGUF", ("Q8_0", "Q4_K_M"), {}),
+        ("bartowski/Qwen_Qwen9.8-27B-GGUF", ("Q8_0",), {}),
+        ("stranger/Qwen9.8-27B-GGUF", ("Q8_0",), {"downloads": 10**6}),
+        ("unsloth/Qwen9.8-27B-Coder-GGUF", ("Q8_0",), {"downloads": 10**6}),
+        ("unsloth/Qwen9.8-4B-A1B-Instruct-GGUF", ("Q8_0",), {}),
         ("google/gemma-9-12b-it-qat-GGUF", ("Q8_0",), {}),
         ("google/gemma-9-12b-it-GGUF", ("Q8_0",), {"gated": "manual"}),
         ("ggml-org/gemma-9-12b-it-GGUF", ("Q8_0",), {}),
@@ -344,9 +344,9 @@ def well_known(hub: HubServer, gguf: bytes) -> HubServer:
 @pytest.mark.parametrize(
     ("name", "repo", "quant"),
     [
-        ("qwen3.8:27b", "unsloth/Qwen3.8-27B-GGUF", "Q8_0"),
-        ("qwen3.8:27b-q4_k_m", "unsloth/Qwen3.8-27B-GGUF", "Q4_K_M"),
-        ("qwen3.8:4b", "unsloth/Qwen3.8-4B-A1B-Instruct-GGUF", "Q8_0"),
+        ("qwen9.8:27b", "unsloth/Qwen9.8-27B-GGUF", "Q8_0"),
+        ("qwen9.8:27b-q4_k_m", "unsloth/Qwen9.8-27B-GGUF", "Q4_K_M"),
+        ("qwen9.8:4b", "unsloth/Qwen9.8-4B-A1B-Instruct-GGUF", "Q8_0"),
         ("gemma9:12b", "ggml-org/gemma-9-12b-it-GGUF", "Q8_0"),
         ("nemotron-9-nano", "unsloth/NVIDIA-Nemotron-9-Nano-GGUF", "Q8_0"),
     ],
@@ -365,8 +365,8 @@ def test_a_short_name_that_the_catalog_lacks_is_what_trusted_publishers_have(
 def test_a_model_of_that_kind_is_stored_under_its_short_name_and_found_by_it(
     settings: Settings, well_known: HubServer, gguf: bytes
 ) -> None:
-    assert pull(settings, "qwen3.8:27b", trusted=False).id == "qwen3.8:27b"
-    found = resolve("qwen3.8:27b", settings.data_dir)
+    assert pull(settings, "qwen9.8:27b", trusted=False).id == "qwen9.8:27b"
+    found = resolve("qwen9.8:27b", settings.data_dir)
     assert found.path.read_bytes() == gguf + b"Q8_0"
     found.release()
     assert well_known.repos
@@ -375,12 +375,12 @@ def test_a_model_of_that_kind_is_stored_under_its_short_name_and_found_by_it(
 @pytest.mark.parametrize(
     ("name", "given", "said"),
     [
-        ("qwen3.8", {}, "Hugging Face has qwen3.8:27b, qwen3.8:4b"),
+        ("qwen9.8", {}, "Hugging Face has qwen9.8:27b, qwen9.8:4b"),
         ("unheard:1b", {}, "Hugging Face has hf.co/stranger/unheard-1b-GGUF"),
         ("nobody-has-this", {}, "localllm search finds more"),
-        ("qwen3.8:27b", {"hub_publishers": ""}, "no model is called"),
-        ("qwen3.8:27b", {"hub_publishers": "nobody"}, "Hugging Face has hf.co/stranger/Qwen3.8-27B-GGUF"),
-        ("qwen3.8:27b", {"hub_endpoint": "http://127.0.0.1:9"}, "whether Hugging Face has it is not known"),
+        ("qwen9.8:27b", {"hub_publishers": ""}, "no model is called"),
+        ("qwen9.8:27b", {"hub_publishers": "nobody"}, "Hugging Face has hf.co/stranger/Qwen9.8-27B-GGUF"),
+        ("qwen9.8:27b", {"hub_endpoint": "http://127.0.0.1:9"}, "whether Hugging Face has it is not known"),
     ],
 )
 def test_a_short_name_that_no_trusted_publisher_has_is_not_guessed(
