@@ -62,9 +62,9 @@ def misfit(info: ModelInfo, projector: ProjectorInfo) -> str:
 def fitted(info: ModelInfo, projector: ProjectorInfo) -> ProjectorInfo:
     """As it computes with this model: of Gemma 4's smallest two, the rows of a picture do not see each other."""
     vision = projector.vision
-    if vision is None or vision.type != "gemma4v" or info.embedding_length not in CAUSAL_WIDTHS:
-        return projector
-    return msgspec.structs.replace(projector, vision=msgspec.structs.replace(vision, is_causal=True))
+    if vision is not None and vision.type == "gemma4v" and info.embedding_length in CAUSAL_WIDTHS:
+        vision = msgspec.structs.replace(vision, is_causal=True)
+    return msgspec.structs.replace(projector, vision=vision, width=projector.width or info.input_length or 0)
 
 
 def with_rows(options: LoadOptions, projector: Projector | None) -> LoadOptions:

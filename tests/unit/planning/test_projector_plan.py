@@ -17,6 +17,7 @@ from localllm.planning.projector_plan import (
     PROCESS_BYTES,
     Projector,
     fitted,
+    misfit,
     place_projector,
     projector_bytes,
     with_rows,
@@ -97,6 +98,12 @@ def test_rows_that_see_each_other_are_one_ubatch_whatever_else_is_asked() -> Non
     small = fitted(msgspec.structs.replace(MODEL, embedding_length=1536), PROJECTOR.info)
     assert small.ubatch_rows == 0, "the smallest two of Gemma 4 see a picture as text"
     assert fitted(MODEL, PROJECTOR.info).ubatch_rows == 1120
+
+
+def test_a_projector_that_does_not_say_its_width_has_that_of_its_model() -> None:
+    unknown = msgspec.structs.replace(PROJECTOR.info, width=0)
+    assert misfit(MODEL, unknown) == ""
+    assert fitted(MODEL, unknown).width == MODEL.embedding_length
 
 
 def test_a_context_is_chosen_that_leaves_room_for_the_encoder() -> None:
