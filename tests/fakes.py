@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from localllm.engine.backend import BackendError, Segment, State
-from localllm.engine.media import Extent, MediaRows, Span
+from localllm.engine.media import Extent, MediaRows, Planes, Span
 from localllm.engine.requests.terms import Due, Ending, ReportOptions, Reuse, Shift
 from localllm.engine.scheduling.cost import TILE
 from localllm.engine.spans import begun, outside
@@ -101,6 +101,12 @@ class GivenRows:
         raise AssertionError("rows that are there are not wanted")
 
 
+def in_planes(times: npt.ArrayLike, down: npt.ArrayLike, right: npt.ArrayLike) -> Planes:
+    """Positions of rows, all relative to their span's first; nothing in the last plane."""
+    numbers = np.array([times, down, right, np.zeros_like(down)], np.int32)
+    return Planes(numbers, np.repeat([[True], [True], [True], [False]], numbers.shape[1], axis=1))
+
+
 PICTURES = (("causal", 5), ("whole", 4), ("plane", 6), ("causal", 11), ("plane", 2), ("whole", 3))
 """Kind and number of rows of each: in a `whole` one rows see each other, in a `plane` they share a position."""
 
@@ -108,7 +114,7 @@ PICTURES = (("causal", 5), ("whole", 4), ("plane", 6), ("causal", 11), ("plane",
 def picture_at(start: int, which: int, *, are_there: bool = True) -> Span:
     kind, size = PICTURES[which]
     ids = tuple(range(-1 - 20 * which, -1 - 20 * which - size, -1))
-    planes = np.array([[0] * size, [0] * size, range(size), [0] * size], np.int32) if kind == "plane" else None
+    planes = in_planes([0] * size, [0] * size, range(size)) if kind == "plane" else None
     return Span(start, MediaRows(ids, size, planes, kind != "whole", FakeRows(ids, are_there=are_there)))
 
 

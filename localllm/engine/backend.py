@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from localllm.engine.media import Extent
+from localllm.engine.media import Extent, Planes
 
 
 class MediaPart(NamedTuple):
@@ -17,8 +17,8 @@ class MediaPart(NamedTuple):
 
     rows: npt.NDArray[np.float32]
     """Shape (rows, width of the model's inputs)."""
-    planes: npt.NDArray[np.int32] | None
-    """As in `MediaRows`, of these rows; relative to the first position of the span, not of this part."""
+    planes: Planes | None
+    """As in `MediaRows`, of these rows; the first position is that of the span, not of this part."""
     is_causal: bool
     extent: Extent | None
     """Of the whole span."""

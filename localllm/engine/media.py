@@ -57,6 +57,23 @@ class Extent(NamedTuple):
     """Whether several rows stand at one position, so that positions do not tell how many are there."""
 
 
+class Planes(NamedTuple):
+    """Where rows stand if a position is four numbers: time, y, x and one more (M-RoPE)."""
+
+    numbers: npt.NDArray[np.int32]
+    """Shape (4, rows), for a span whose first position is 0."""
+    moves: npt.NDArray[np.bool_]
+    """Of the same shape: what the span's first position is added to."""
+
+    def at(self, position: int) -> npt.NDArray[np.int32]:
+        """For a span whose first position is that one; shape (4, rows)."""
+        return self.numbers + position * self.moves.astype(np.int32)
+
+    def part(self, rows: slice) -> Planes:
+        """Of these rows alone; the span is the same."""
+        return Planes(self.numbers[:, rows], self.moves[:, rows])
+
+
 class MediaRows(NamedTuple):
     """A span before it has a place: the rows of one picture, tile or piece of sound."""
 
@@ -64,13 +81,39 @@ class MediaRows(NamedTuple):
     """Negative pseudo ids, one per row, made from the content, its place in it, and the encoder."""
     num_positions: int
     """Positions that the span takes; fewer than rows where a model counts in a plane (M-RoPE)."""
-    planes: npt.NDArray[np.int32] | None
-    """Shape (4, rows): time, y, x and 0 of each row, relative to the span's first position. None: rows stand at
-    consecutive positions."""
+    planes: Planes | None
+    """None: rows stand at consecutive positions."""
     is_causal: bool
     """False: all rows see each other, so they must be computed in one ubatch."""
     source: RowSource
     """Once its rows are there, they stay until it is dropped."""
+    num_leading: int = 0
+    """The first rows are padding: at index i, `i % (num_leading + 1)` of them are left out, so that the others begin at
+    a multiple."""
+    num_skipped: int = 0
+    """How many of the source's rows are left out."""
+    is_numbered: bool = False
+    """Whether a number of the last plane that does not move is that of the picture in its sequence."""
+
+    def ids_at(self, index: int) -> tuple[int, ...]:
+        """The ids of a span that begins there."""
+        return self.ids[index % (self.num_leading + 1) :]
+
+    def placed(self, index: int, number: int) -> MediaRows:
+        """The rows of a span that begins there, behind so many numbered ones.
+
+        The tokens before a span decide both, so a cached prefix never holds the same ids with other rows or positions.
+        """
+        ids, planes = self.ids_at(index), self.planes
+        num_skipped = len(self.ids) - len(ids)
+        assert planes is None or not num_skipped, "padding in planes"
+        if planes is not None and self.is_numbered and number:
+            numbers = planes.numbers.copy()
+            numbers[3] += number * ~planes.moves[3]
+            planes = planes._replace(numbers=numbers)
+        return self._replace(
+            ids=ids, num_positions=self.num_positions - num_skipped, planes=planes, num_skipped=num_skipped
+        )
 
 
 class Span(NamedTuple):
@@ -91,7 +134,7 @@ class Span(NamedTuple):
         """None where a cache can hold any number of its first rows: at consecutive positions, each sees those before
         it, as tokens do."""
         planes, count = self.of.planes, len(self.of.ids)
-        shares_positions = planes is not None and not np.array_equal(planes[0], np.arange(count))
+        shares_positions = planes is not None and not np.array_equal(planes.numbers[0], np.arange(count))
         if self.of.is_causal and not shares_positions:
             return None
         return Extent(self.start, self.end, self.of.num_positions, shares_positions)

@@ -92,7 +92,8 @@ class Spans:
         of, rows = span.of, span.of.source.rows
         assert rows is not None, "rows that are not there"
         part = slice(start - span.start, end - span.start)
-        return MediaPart(rows[part], None if of.planes is None else of.planes[:, part], of.is_causal, span.extent)
+        planes = None if of.planes is None else of.planes.part(part)
+        return MediaPart(rows[of.num_skipped :][part], planes, of.is_causal, span.extent)
 
     def shifted(self, keep: int, drop: int) -> Spans:
         """Of the sequence without `drop` tokens after the first `keep`, which cut no span."""

@@ -105,8 +105,7 @@ class RowsBatch:
         if media.planes is None:
             positions[:] = np.arange(position, position + count)
         else:
-            positions[:] = media.planes[: self._sections] + position
-        positions[3:] = 0
+            positions[:] = media.planes.at(position)[: self._sections]
         self._wants_logits[:count] = 0
         self._wants_logits[count - num_outputs : count] = 1
         self.struct.n_tokens = count

@@ -115,7 +115,7 @@ class LlamaDecoder:
         first = extent.start if extent is not None and shares_positions else segment.start
         position = self._cells.position(segment.slot, first)
         if media.planes is not None and not shares_positions:
-            position -= int(media.planes[0, 0])
+            position -= int(media.planes.numbers[0, 0])
         rows.fill(segment.slot, position, media, segment.num_outputs)
         may_stop = self._cells.prepare() and not shares_positions
         if not media.is_causal:

@@ -62,11 +62,14 @@ FACTS: tuple[Fact, ...] = (
         "test_rpc_memory.py::test_another_table_is_left_as_it_was"), "wrong plan",
     ),
     Fact(
-        "function", "libmtmd: functions, where its context has its number of threads, which rows are not causal",
+        "function", "libmtmd: functions, where its context has its number of threads, pictures placed by the prompt",
         ("localllm.llama.media.opening:DEFAULTS", "localllm.llama.media.projector:Projector", "localllm.llama.media."
         "projector:Chunks", "localllm.llama.media.projector:THREADS_MARK", "localllm.llama.media.projector:"
-        "CONTEXT_BYTES", "localllm.llama.media.projector:MOSTLY_NON_CAUSAL"), "tools/mtmd/mtmd.h, tools/mtmd/mtmd.cpp",
-        ("test_projector.py::test_a_picture_has_the_layout_of_its_size_and_rows_whatever_the_threads",), "feature off",
+        "CONTEXT_BYTES", "localllm.llama.media.projector:NUM_LEADING", "localllm.llama.media.projector:NUMBERED"),
+        "tools/mtmd/mtmd.h, tools/mtmd/mtmd.cpp",
+        ("test_projector.py::test_a_picture_has_the_layout_of_its_size_and_rows_whatever_the_threads",
+        "test_media_places.py::test_random_conversations_have_libmtmds_logits_fresh_cached_and_restored"),
+        "feature off",
     ),
     Fact(
         "struct", "properties of a device, override of a tensor's buffer, parameters of a ggml context",

@@ -17,10 +17,6 @@ from localllm.system.shell_words import shell_word
 from localllm.types import ModelInfo
 from localllm.types.load_options import LoadOptions
 
-PLACED_BY_PROMPT = ("deepseek4v", "hunyuanvl")
-"""Types whose rows or positions depend on the prompt: deepseek4v pads a picture by the number of tokens before it,
-hunyuanvl numbers the pictures, and places their lines absolutely."""
-
 
 def find_projector(file: ModelFile, info: ModelInfo, options: LoadOptions) -> Companion:
     """The projector for `file`, whose header is `info`. One that nobody named is left out if it is of no use.
@@ -68,12 +64,6 @@ def _checked(path: Path, info: ModelInfo, options: LoadOptions) -> Projector:
             f"image_min_tokens {fewest} is more than the {vision.max_rows:,} tokens of this model's largest picture; "
             "set image_max_tokens, too",
             param="image_min_tokens",
-        )
-    if vision is not None and vision.type in PLACED_BY_PROMPT:
-        raise LoadFailed(
-            f"{path.name} is of type {vision.type}, whose pictures depend on their place in the prompt, which is not "
-            "supported yet; projector=off loads the model for text",
-            param="mmproj",
         )
     if problem := misfit(info, found):
         raise LoadFailed(f"{path.name} {problem}; --mmproj names another projector", param="mmproj")

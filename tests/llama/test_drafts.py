@@ -30,7 +30,7 @@ from localllm.llama.drafts.draft_model import LlamaDraft
 from localllm.llama.model import LlamaModel
 from localllm.llama.tokens.vocab_difference import vocab_difference
 from localllm.types import ResolvedSampling, Speculative
-from tests.fakes import GivenRows
+from tests.fakes import GivenRows, in_planes
 from tests.models import families
 from tests.models.maker import write_llama
 from tests.models.tokenizers import spm
@@ -171,7 +171,7 @@ def seen(target: LlamaBackend, prompt: list[int]) -> tuple[list[int], list[Span]
     rows, down, right = target.decoder._rows, *np.divmod(np.arange(12, dtype=np.int32), 4)
     if rows is None:
         return prompt, []
-    planes = np.stack([0 * down, down, right, 0 * down]) if rows._sections > 1 else None
+    planes = in_planes(0 * down, down, right) if rows._sections > 1 else None
     numbers = np.random.default_rng(1).standard_normal((12, rows.width)).astype(np.float32)
     ids = tuple(range(-12, 0))
     picture = MediaRows(ids, 12 if planes is None else 4, planes, True, GivenRows(numbers))

@@ -25,7 +25,7 @@ MOST = 256
 
 def allocated(library: Library, model: Path, projector: Path, info: ProjectorInfo) -> tuple[int, int]:
     """Bytes of the compute buffer, and rows, of a large picture or a long sound."""
-    encoder = Projector(library, model, projector, kind="", input_width=info.width, max_rows=MOST)
+    encoder = Projector(library, model, projector, kind="", max_rows=MOST)
     try:
         sound = Samples(np.zeros(31 * 16_000, np.float32).tobytes())
         chunks = encoder.read(sound if info.vision is None else Pixels(SIDE, SIDE, bytes(3 * SIDE**2)))

@@ -31,7 +31,7 @@ from localllm.llama.context import Batching, KvMemory
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.types import Finish, ResolvedSampling
-from tests.fakes import GivenRows
+from tests.fakes import GivenRows, in_planes
 from tests.kvdisks import PARTS
 from tests.llama.test_interrupts import stop_after
 from tests.models import families
@@ -89,7 +89,7 @@ def picture(case: Case, seed: int, height: int, width: int) -> MediaRows:
     rows, planes = rng.standard_normal((count, families.N_EMBD)).astype(np.float32), None
     if case.has_planes:
         down, right = np.divmod(np.arange(count, dtype=np.int32), width)
-        planes = np.stack([0 * down, down, right, 0 * down])
+        planes = in_planes(0 * down, down, right)
     return MediaRows(ids, max(height, width) if case.has_planes else count, planes, case.is_causal, GivenRows(rows))
 
 
@@ -272,7 +272,7 @@ def test_rows_that_are_the_vectors_of_tokens_have_the_logits_of_these(
     prompt = Prompt(tokens[:30], [])
     for begin, end in ((30, 100), (120, 135)):
         count = end - begin
-        planes = np.array([[*range(count)]] * 3 + [[0] * count], np.int32) if case.has_planes else None
+        planes = in_planes(*[range(count)] * 3) if case.has_planes else None
         rows = np.array(tensor.data[tokens[begin:end]], np.float32)
         prompt += MediaRows(tuple(range(-1, -count - 1, -1)), count, planes, True, GivenRows(rows))
         prompt += tokens[end : end + 20]

@@ -23,7 +23,7 @@ def _opened(library: Library, model: MediaModel) -> Projector:
         with pytest.raises(LoadFailed, match="reads text only"):
             open_media(library)
         pytest.skip("this llama.cpp has no libmtmd")
-    return Projector(library, model.model, model.projector, kind=model.kind, input_width=WIDTH)
+    return Projector(library, model.model, model.projector, kind=model.kind)
 
 
 def _picture(width: int, height: int) -> Pixels:
@@ -38,6 +38,8 @@ def _picture(width: int, height: int) -> Pixels:
         ("idefics3", 64, [16] * 7, [16] * 7, True),
         ("qwen2vl", 64, [32], [8], True),
         ("omni", 64, [16], [16], True),
+        ("deepseek4v", 64, [17], [17], False),
+        ("hunyuanvl", 64, [12], [12], True),
     ],
 )
 def test_a_picture_has_the_layout_of_its_size_and_rows_whatever_the_threads(
@@ -62,13 +64,17 @@ def test_a_picture_has_the_layout_of_its_size_and_rows_whatever_the_threads(
     assert all(each.tokens for each in layout if isinstance(each, TextChunk))
     if kind == "qwen2vl":
         assert spans[0].planes is not None
-        assert [spans[0].planes[:, row].tolist() for row in (0, 1, 8)] == [[0, 0, 0, 0], [0, 0, 1, 0], [0, 1, 0, 0]]
+        assert [spans[0].planes.numbers[:, row].tolist() for row in (0, 1, 8)] == [
+            [0, 0, 0, 0],
+            [0, 0, 1, 0],
+            [0, 1, 0, 0],
+        ]
     encoded = []
     for threads in (1, 2):
         projector.set_threads(threads)
         encoded.append([part[0] for part in (chunks.encode(index, 1) for index in range(len(spans)))])
     for one, other in zip(*encoded, strict=True):
-        assert one.shape == (16 if kind != "qwen2vl" else 32, WIDTH)
+        assert one.shape == (rows[0], WIDTH)
         assert np.array_equal(one, other)
 
 
@@ -82,6 +88,15 @@ def test_sound_is_cut_into_pieces_of_thirty_seconds(loaded_library: Library, med
     assert chunks.encode(1, 1)[0].shape == (15, WIDTH)
     with pytest.raises(ValueError, match="vision"):
         projector.read(_picture(8, 8))
+
+
+def test_a_projector_for_other_positions_is_refused(loaded_library: Library, media_model: MakeModel) -> None:
+    """libmtmd would end the process at the first picture."""
+    pairs: list[tuple[MediaModelKind, MediaModelKind]] = [("hunyuanvl", "mlp"), ("deepseek4v", "qwen2vl")]
+    for kind, other in pairs:
+        wrong = media_model(kind)._replace(model=media_model(other).model)
+        with pytest.raises(LoadFailed, match="counts positions otherwise"):
+            _opened(loaded_library, wrong)
 
 
 def test_a_vocabulary_without_the_tokens_around_tiles_is_refused(

@@ -5,6 +5,9 @@ The kind is the projector's type, and so decides how llama.cpp places a picture 
   gemma3    16 rows that see each other (non-causal)                row and column tokens between them [llama]
             [llama, no sliding window]                    qwen2vl   a row per 8x8 pixels, M-RoPE [qwen2vl]
   voxtral   sound: 15 rows per 30 seconds [llama]         omni      mlp and voxtral in one projector [llama]
+  deepseek4v  a row per 16x16 pixels and others around them, up to 3 of padding first, non-causal [llama]
+  hunyuanvl   a row per 16x16 pixels, one at the end of each line, a first and a last; M-RoPE in which lines, columns
+              and pictures count from 0 [hunyuan_vl]
 At temperature 0 the answer is one word: the color of the last picture (the commonest; gemma3 and idefics3: the nearest
 to its mean, and gemma3 pads to a square with black), low or high (the last sound: noise below or above about 1.7 kHz),
 or nothing. All logits also depend a little on every token, pixel and position, so comparing logits finds wrong caches.
@@ -20,8 +23,13 @@ import numpy as np
 import numpy.typing as npt
 from gguf import GGUFWriter, TokenType
 
-MediaModelKind = Literal["mlp", "gemma3", "idefics3", "qwen2vl", "voxtral", "omni"]
+MediaModelKind = Literal["mlp", "gemma3", "idefics3", "qwen2vl", "voxtral", "omni", "deepseek4v", "hunyuanvl"]
 KINDS: tuple[MediaModelKind, ...] = get_args(MediaModelKind)
+PLANES: dict[MediaModelKind, tuple[str, tuple[int, ...]]] = {
+    "qwen2vl": ("qwen2vl", (24, 4, 4, 0)),
+    "hunyuanvl": ("hunyuan_vl", (24, 3, 3, 2)),
+}
+"""Kinds of M-RoPE: their text architecture, and how many pairs of dimensions each plane turns."""
 COLORS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 """Bit 0 of the index: red, bit 1: green, bit 2: blue."""
 WORDS = (*COLORS, "low", "high", "nothing")
@@ -32,6 +40,8 @@ _MARKERS = (
     *"<|vision_start|> <|vision_end|> <|image_pad|> [BEGIN_AUDIO] [AUDIO] <image>".split(),
     *(f"<row_{y}_col_{x}>" for y in range(1, 4) for x in range(1, 4)),
 )
+_AROUND = tuple(f"<｜hy_place▁holder▁no▁{number}｜>" for number in (100, 101))
+"""Tokens that libmtmd puts around pictures of hunyuanvl."""
 TEMPLATE = (  # a part that is not text stands as an image_pad token
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.content is string %}{{ m.content }}{% else %}"
     "{% for p in m.content %}{% if 'text' in p %}{{ p.text }}{% else %}<|vision_start|><|image_pad|><|vision_end|>"
@@ -78,7 +88,7 @@ def _finish(writer: GGUFWriter) -> None:
 
 
 def _write_text(path: Path, kind: MediaModelKind, rng: Rng) -> None:
-    architecture = "qwen2vl" if kind == "qwen2vl" else "llama"
+    architecture, sections = PLANES.get(kind, ("llama", ()))
     writer = GGUFWriter(path, architecture)
     writer.add_name(f"tiny-{kind}")
     writer.add_block_count(2)
@@ -88,11 +98,11 @@ def _write_text(path: Path, kind: MediaModelKind, rng: Rng) -> None:
     writer.add_head_count(1)
     writer.add_head_count_kv(1)
     writer.add_layer_norm_rms_eps(1e-6)
-    writer.add_rope_freq_base(1e6)
+    writer.add_rope_freq_base(136 if kind == "hunyuanvl" else 1e6)  # the number of a picture turns the last dimensions
     writer.add_rope_dimension_count(_EMBD)
-    if architecture == "qwen2vl":
-        writer.add_rope_dimension_sections([24, 4, 4, 0])
-    tokens = _add_vocabulary(writer)
+    if sections:
+        writer.add_rope_dimension_sections(sections)
+    tokens = _add_vocabulary(writer, _AROUND if kind == "hunyuanvl" else ())
     embedding, output = np.zeros((len(tokens), _EMBD)), 0.2 * rng.standard_normal((len(tokens), _EMBD))
     embedding[:, [_ONE, _TEXT]], embedding[257 : 257 + len(WORDS), _WORD] = 1, 1
     embedding[:, _NOISE:] = 0.05 * rng.standard_normal((len(tokens), _EMBD - _NOISE))
@@ -106,11 +116,12 @@ def _write_text(path: Path, kind: MediaModelKind, rng: Rng) -> None:
     _finish(writer)
 
 
-def _add_vocabulary(writer: GGUFWriter) -> list[str]:
+def _add_vocabulary(writer: GGUFWriter, more: tuple[str, ...]) -> list[str]:
     plain, others = {*range(33, 127), *range(161, 173), *range(174, 256)}, iter(range(256, 512))
     characters = [chr(byte if byte in plain else next(others)) for byte in range(256)]  # GPT-2's names of bytes
-    tokens = [*characters, "ĊĊ", *WORDS, *_MARKERS]  # libmtmd looks "\n\n" up for idefics3
-    types = [TokenType.NORMAL] * 257 + [TokenType.USER_DEFINED] * len(WORDS) + [TokenType.CONTROL] * len(_MARKERS)
+    markers = (*_MARKERS, *more)
+    tokens = [*characters, "ĊĊ", *WORDS, *markers]  # libmtmd looks "\n\n" up for idefics3
+    types = [TokenType.NORMAL] * 257 + [TokenType.USER_DEFINED] * len(WORDS) + [TokenType.CONTROL] * len(markers)
     writer.add_vocab_size(len(tokens))
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("gpt-2")
@@ -125,10 +136,9 @@ def _add_vocabulary(writer: GGUFWriter) -> list[str]:
 
 
 def _add_text_layer(writer: GGUFWriter, layer: int, kind: MediaModelKind, rng: Rng) -> None:
-    is_qwen = kind == "qwen2vl"
 
     def pair(dimension: int) -> list[int]:  # dimensions that RoPE turns together
-        return [dimension, dimension + _EMBD // 2] if is_qwen else [2 * dimension, 2 * dimension + 1]
+        return [dimension, dimension + _EMBD // 2] if kind in PLANES else [2 * dimension, 2 * dimension + 1]
 
     q, k, v = np.zeros((3, _EMBD, _EMBD))
     for which in range(24, 32):  # a little of everything, and of the positions in a picture's plane
@@ -136,8 +146,8 @@ def _add_text_layer(writer: GGUFWriter, layer: int, kind: MediaModelKind, rng: R
             matrix[pair(which), _NOISE:] = 0.3 * rng.standard_normal((2, _EMBD - _NOISE))
     v[_NOISE:, _NOISE:] = 0.05 * rng.standard_normal((_EMBD - _NOISE, _EMBD - _NOISE))
     if layer == 1:
-        near = {"qwen2vl": 8, "idefics3": 12}.get(kind, 9)
-        for which, strength in ((23, 3.4), (near, 2.6)):  # media first; near ones first
+        media, near = {"qwen2vl": (23, 8), "idefics3": (23, 12), "hunyuanvl": (31, 23)}.get(kind, (23, 9))
+        for which, strength in ((media, 3.4), (near, 2.6)):  # media first; near ones first
             q[pair(which)[0], _ONE] = k[pair(which)[0], _MEDIA] = strength
         v[np.arange(11), np.arange(11)] = 1
     gate, up = 0.1 * rng.standard_normal((_FF, _EMBD)), 0.1 * rng.standard_normal((_FF, _EMBD))
@@ -146,8 +156,11 @@ def _add_text_layer(writer: GGUFWriter, layer: int, kind: MediaModelKind, rng: R
     matrices = {"attn_q": q, "attn_k": k, "attn_v": v, "attn_output": np.eye(_EMBD)}
     matrices |= {"ffn_gate": gate, "ffn_up": up, "ffn_down": down}
     norms = {name: np.ones(_EMBD) for name in ("attn_norm", "ffn_norm")}
+    if kind == "hunyuanvl":  # it has norms of queries and keys, which large constants make keep the scale
+        q[0, _ONE] = k[1, _ONE] = 40
+        norms |= dict.fromkeys(("attn_q_norm", "attn_k_norm"), np.full(_EMBD, 40 * (_EMBD / 2) ** 0.5 / _EMBD**0.5))
     _add(writer, **{f"blk.{layer}.{name}.weight": matrix for name, matrix in {**matrices, **norms}.items()})
-    if is_qwen:
+    if kind == "qwen2vl":
         _add(writer, **{f"blk.{layer}.attn_{name}.bias": np.zeros(_EMBD) for name in "qkv"})
 
 
@@ -173,8 +186,13 @@ def _corners(scale: float) -> Array:
     return np.array([[scale / 3 * (1 if color >> bit & 1 else -1) for bit in range(3)] for color in range(8)])
 
 
-def _add_mlp(writer: GGUFWriter, names: tuple[str, str], hidden: Array, bias: Array | None, rng: Rng) -> None:
-    """A two-layer projector: `hidden` scores the words (rows 0 to 9), the second layer spreads them, and some noise."""
+def _add_mlp(
+    writer: GGUFWriter, names: tuple[str, str], hidden: Array, bias: Array | None, rng: Rng, shape: tuple[int, ...] = ()
+) -> None:
+    """A two-layer projector: `hidden` scores the words (rows 0 to 9), the second layer spreads them, and some noise.
+
+    `shape`: of a first layer that takes the numbers of all patches channel by channel.
+    """
     inputs = hidden.shape[1]
     noise = 0.5 * rng.standard_normal((21, inputs)) / inputs**0.5
     noise[20] = noise[:, 3::_V_EMBD] = noise[:, 4::_V_EMBD] = 0
@@ -186,11 +204,13 @@ def _add_mlp(writer: GGUFWriter, names: tuple[str, str], hidden: Array, bias: Ar
     else:
         _add(writer, **{f"{names[0]}.bias": np.concatenate([bias, np.zeros(21)])})
         _add(writer, **{f"{names[1]}.bias": np.eye(_EMBD)[_ONE] + np.eye(_EMBD)[_MEDIA]})
+    if shape:
+        first = first.reshape(32, -1, _V_EMBD).transpose(0, 2, 1).reshape(shape)
     _add(writer, **{f"{names[0]}.weight": first, f"{names[1]}.weight": second})
 
 
 def _add_vision(writer: GGUFWriter, kind: MediaModelKind, rng: Rng) -> None:
-    patch, size = (8, 32) if kind == "mlp" else (4, 32)
+    patch, size = (8, 32) if kind in ("mlp", "deepseek4v", "hunyuanvl") else (4, 32)
     writer.add_clip_has_vision_encoder(True)
     writer.add_vision_projection_dim(_EMBD)
     writer.add_vision_image_size(size)
@@ -210,14 +230,18 @@ def _add_vision(writer: GGUFWriter, kind: MediaModelKind, rng: Rng) -> None:
     if kind == "qwen2vl":
         _add(writer, **{f"v.patch_embd.weight{end}": convolution / 2 for end in ("", ".1")})
     else:
-        places = np.zeros(((size // patch) ** 2, _V_EMBD))
-        _add(writer, v__patch_embd__weight=convolution, v__position_embd__weight=places)
-    if kind in ("mlp", "qwen2vl"):
-        parts = 4 if kind == "qwen2vl" else 1
+        _add(writer, v__patch_embd__weight=convolution)
+    if kind not in ("qwen2vl", "deepseek4v"):
+        _add(writer, v__position_embd__weight=np.zeros(((size // patch) ** 2, _V_EMBD)))
+    if kind in ("mlp", "qwen2vl", "deepseek4v", "hunyuanvl"):
+        parts = 1 if kind == "mlp" else 4
         hidden = np.zeros((11, parts, _V_EMBD))
         hidden[:8, :, :3] = 3 * _corners(4)[:, None] / parts
         bias = np.array([-8.0] * 8 + [0] * 3)  # the right corner scores 12 - 8, the next one 4 - 8
-        _add_mlp(writer, ("mm.0", "mm.2"), hidden.reshape(11, -1), bias, rng)
+        if kind in ("deepseek4v", "hunyuanvl"):
+            _add_placed(writer, kind, hidden.reshape(11, -1), bias, rng)
+        else:
+            _add_mlp(writer, ("mm.0", "mm.2"), hidden.reshape(11, -1), bias, rng)
         return
     # Two large constants make the last layer norm keep the scale, and give the constant outputs.
     _add(writer, v__patch_embd__bias=_CONSTANTS, v__post_ln__weight=np.full(_V_EMBD, 2.0))
@@ -231,6 +255,28 @@ def _add_vision(writer: GGUFWriter, kind: MediaModelKind, rng: Rng) -> None:
         return
     writer.add_uint32("clip.vision.preproc_image_size", 3 * size)
     _add(writer, mm__model__fc__weight=np.tile(project / 4, 4))
+
+
+def _add_placed(writer: GGUFWriter, kind: MediaModelKind, hidden: Array, bias: Array, rng: Rng) -> None:
+    """The projectors whose pictures depend on their place, with rows of their own around those of the picture."""
+    around = np.zeros((4, _EMBD))
+    around[:, [_ONE, _TEXT]], around[:, _NOISE:] = 1, 0.05 * rng.standard_normal((4, _EMBD - _NOISE))
+    writer.add_uint32("clip.vision.image_min_pixels", 256)
+    if kind == "deepseek4v":
+        writer.add_vision_projector_scale_factor(2)
+        _add_mlp(writer, ("mm.1", "mm.2"), hidden, bias, rng, (32, 4 * _V_EMBD))
+        _add(writer, v__token_embd__img_start=around[0], v__token_embd__img_end=around[1])
+        _add(writer, v__image_newline=around[2], v__token_embd__img_pad=around[3])
+        return
+    writer.add_uint32("clip.vision.image_max_pixels", 512**2)
+    writer.add_uint32("clip.vision.spatial_merge_size", 2)
+    _add_mlp(writer, ("mm.0", "mm.model.fc"), hidden, bias, rng, (32, _V_EMBD, 2, 2))
+    _add(writer, **{"mm.2.weight": np.eye(32).reshape(32, 32, 1, 1), "mm.2.bias": np.zeros(32)})
+    line_end = np.pad(around[2, _NOISE + 11 :], (11, 0))  # before the second layer: no color
+    _add(writer, mm__image_begin=around[0], mm__image_end=around[1], v__image_newline=line_end)
+    # Two constants before either norm make it keep the scale.
+    _add(writer, v__patch_embd__bias=_CONSTANTS, mm__pre_norm__weight=np.full(_V_EMBD, 2.0))
+    _add(writer, mm__post_norm__weight=np.full(_EMBD, (2 / _EMBD) ** 0.5))
 
 
 def _add_audio(writer: GGUFWriter, rng: Rng, mels: int = 80, stack: int = 50) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from localllm.chat.media_marks import MediaMark, new_marker
 from localllm.engine.media import MediaRows
 from localllm.errors import LocalLLMError
 from localllm.types import (
@@ -26,6 +27,7 @@ from localllm.types import (
     Rendering,
 )  # fmt: skip
 from localllm.worker.messages import Accepted, Call, File, NeedFiles, Rejected, Reply, Submit, Up
+from localllm.worker.prompts.marked_text import MarkedText
 from localllm.worker.prompts.preparer import Preparer
 from localllm.worker.prompts.prompt_parts import MediaPieces, MissingFiles
 from localllm.worker.prompts.rendering import Renderer
@@ -268,3 +270,44 @@ def test_answers_to_one_prompt_share_its_rows(seeing: Prepared) -> None:
         seeing.submit(id, user(picture("a")), detail=Detail(making=True))
     one, other = seeing.accepted(), seeing.accepted()
     assert one.request.spans[0].of.source is other.request.spans[0].of.source
+
+
+def test_padding_is_that_of_a_pictures_place_also_behind_tokens_that_are_known() -> None:
+    """As they are where a conversation goes on behind an answer."""
+    texts = MarkedText(Vocab(), new_marker())
+    pieces: dict[MediaMark, MediaPieces] = {}
+    for digest, num_leading in ("a", 3), ("b", 0), ("c", 1):
+        ids = tuple(range(-10 * int(digest, 16), -10 * int(digest, 16) + 5))
+        rows = MediaRows(ids, 5, None, is_causal=False, source=Rows(), num_leading=num_leading, is_numbered=True)
+        pieces[MediaMark("image", digest * 64, "auto")] = ((BEGIN,), rows, rows, (END,))
+
+    def tokens(parts: Sequence[str | Media], num_before: int = 0) -> list[int]:
+        steps = texts.steps(texts.joined(parts), add_special=not num_before, pieces=pieces, num_before=num_before)
+        return [id for step in steps for id in step]
+
+    for length in range(4):
+        parts: list[str | Media] = [
+            "x" * length,
+            picture("a"),
+            picture("b"),
+            "y",
+            picture("a"),
+            picture("c"),
+            "zz",
+            picture("c"),
+        ]
+        whole = tokens(parts)
+        for split in range(1, len(parts)):
+            head = tokens(parts[:split])
+            assert head + tokens(parts[split:], len(head)) == whole
+        spans = texts.spans(texts.joined(parts), pieces, whole)
+        assert spans is not None
+        assert len(spans) == 10
+        for each in spans:
+            start, of = each.span.start, each.span.of
+            assert tuple(whole[start : start + len(of.ids)]) == of.ids
+            assert of.num_skipped == start % (of.num_leading + 1)
+            assert len(of.ids) == of.num_positions == 5 - of.num_skipped
+        assert texts.fewest_rows(texts.joined(parts), pieces) <= sum(len(each.span.of.ids) for each in spans)
+        at = spans[2].span.start
+        assert texts.spans(texts.joined(parts), pieces, [*whole[:at], whole[at] - 100, *whole[at + 1 :]]) is None

@@ -44,7 +44,7 @@ def _directly(
     decoder.close()
     assert decoded.problem == ""
     source = Pixels(decoded.width, decoded.height, decoded.data) if decoded.width else Samples(decoded.data)
-    chunks = Projector(loaded, model.model, model.projector, kind=model.kind, input_width=WIDTH).read(source)
+    chunks = Projector(loaded, model.model, model.projector, kind=model.kind).read(source)
     return [chunks.encode(index, 1)[0] for index in range(sum(hasattr(each, "num_rows") for each in chunks.layout()))]
 
 

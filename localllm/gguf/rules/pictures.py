@@ -86,6 +86,8 @@ ONE_SIZE = {
     "nemotron_v2_vl": Scale(1, _FACTOR),
 }
 """Types that scale every picture to `clip.vision.image_size`."""
+FIXED = ("hunyuanvl", "kimik25")
+"""Types whose file may set the largest picture; the user cannot, then."""
 PINPOINTS = ("adapter", "ldp", "ldpv2", "mlp")
 """Types of LLaVA, which cut a picture into tiles if the file lists sizes for that."""
 LINE_ENDS = ("hunyuanvl", "pixtral")
@@ -123,11 +125,12 @@ def _any_size(keys: ClipKeys, kind: str, patch: int, most_rows: int | None) -> P
     rule = ANY_SIZE[kind]
     merge, most = _merge(keys, rule), rule.most
     pixels = keys.number("clip.vision.image_max_pixels", 0, least=0)
-    if most is None or (pixels and kind in ("kimik25", "hunyuanvl")):
+    is_fixed = bool(pixels) and kind in FIXED
+    if most is None or is_fixed:
         if not pixels:
             keys.fail("it has no clip.vision.image_max_pixels")
         most = pixels // (patch * merge) ** 2
-    if most_rows is not None and (rule.most is not None or kind == "glm5v"):
+    if most_rows is not None and not is_fixed and (rule.most is not None or kind == "glm5v"):
         most = most_rows
     most = max(most, 1)
     rows = most + (isqrt(most) + 2 if kind in LINE_ENDS else 0)

@@ -1,4 +1,4 @@
-"""One projector beside the vocabulary of its text model: media become chunks, and chunks become rows.
+"""One projector beside its text model without weights: media become chunks, and chunks become rows.
 
 Chunks of several media may be made on any thread while one thread encodes. Pixels and samples are decoded already.
 """
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from localllm.engine.media import Planes
 from localllm.errors import LoadFailed
 from localllm.llama.library import Library
 from localllm.llama.media.opening import open_media
@@ -21,9 +22,11 @@ THREADS_MARK = 0x4C6F6361
 """Written where libmtmd keeps its number of threads, so that the place can be found."""
 CONTEXT_BYTES = 256
 """Fewer than an `mtmd_context` has; the number of threads is among the first 180."""
-MOSTLY_NON_CAUSAL = ("gemma4v", frozenset({1536, 2560}))
-"""A type of projector, and the widths of text models with which its rows are causal nevertheless: libmtmd does not know
-the width of a model whose vocabulary alone is loaded."""
+PADDED, NUM_LEADING = "deepseek4v", 3
+"""A type whose pictures begin with up to so many rows of padding, so that the others begin at a multiple of four behind
+the tokens before them (mtmd.cpp, `lead_pad`). A picture that is read by itself begins with all of them."""
+NUMBERED = "hunyuanvl"
+"""A type that puts a picture's number in its prompt into the last plane (mtmd.cpp, `image_idx`)."""
 
 Rows = npt.NDArray[np.float32]
 
@@ -53,13 +56,16 @@ class RowsChunk(NamedTuple):
 
     num_rows: int
     num_positions: int
-    planes: npt.NDArray[np.int32] | None
-    """Shape (4, rows): time, y, x and 0, relative to the first; None: consecutive positions."""
+    planes: Planes | None
+    """None: consecutive positions."""
     is_causal: bool
+    num_leading: int
+    """Of the first rows, those that are padding: `engine.media.MediaRows`."""
+    is_numbered: bool
 
 
 class Projector:
-    """Owns an `mtmd_context` and a model of which only the vocabulary is loaded."""
+    """Owns an `mtmd_context` and a model without weights."""
 
     def __init__(
         self,
@@ -68,23 +74,23 @@ class Projector:
         projector: Path,
         *,
         kind: str,
-        input_width: int,
         device: str = "CPU",
         min_rows: int | None = None,
         max_rows: int | None = None,
     ) -> None:
-        """`kind`: the projector's type in its header. `input_width`: width of the text model's inputs. `device`: one of
-        the library's. `min_rows`, `max_rows`: of a picture, for types whose pictures have any size; None: the file's
-        own. Raises `LoadFailed`, `DeviceUnavailable`."""
+        """`kind`: the projector's type in its header. `device`: one of the library's. `min_rows`, `max_rows`: of a
+        picture, for types whose pictures have any size; None: the file's own. Raises `LoadFailed`,
+        `DeviceUnavailable`."""
         self._library = library
         self._mtmd = open_media(library)
-        self.width = input_width
-        exception, widths = MOSTLY_NON_CAUSAL
-        self._is_causal_anyway = kind == exception and input_width in widths
+        self.kind = kind
         self._log = library.api.llama_log_callback(lambda level, text, _: library.log.receive(level, text))
         self._mtmd.mtmd_log_set(self._log, None)
         self._device = None if device == "CPU" else library.device_handles((device,))
-        self._model = self._load_vocabulary(model)
+        self._no_devices = library.device_handles(())
+        self._model = self._load_without_weights(model)
+        self.width = int(library.api.llama_model_n_embd_inp(self._model))
+        """Of a row."""
         self._context = self._open(projector, min_rows, max_rows)
         mtmd = self._mtmd
         self.reads_pictures = bool(mtmd.mtmd_support_vision(self._context))
@@ -92,6 +98,8 @@ class Projector:
         self.sample_rate = int(mtmd.mtmd_get_audio_sample_rate(self._context)) if self.reads_sounds else 0
         """In Hz."""
         self._has_planes = bool(mtmd.mtmd_decode_use_mrope(self._context))
+        if {PADDED: self._has_planes, NUMBERED: not self._has_planes}.get(kind):  # libmtmd would end the process
+            raise LoadFailed("the projector is for a model that counts positions otherwise", param="projector")
         self._threads = self._place_of_threads()
         self.set_threads(1)
 
@@ -107,14 +115,16 @@ class Projector:
         self._mtmd.mtmd_free(self._context)
         self._library.api.llama_model_free(self._model)
 
-    def _load_vocabulary(self, path: Path) -> Any:
+    def _load_without_weights(self, path: Path) -> Any:
+        """What libmtmd asks a text model for is its vocabulary, its width and how it counts positions."""
         api = self._library.api
         params = api.llama_model_default_params()
-        params.vocab_only = True
+        params.devices = ctypes.cast(self._no_devices, ctypes.c_void_p)
+        params.n_gpu_layers, params.load_mode, params.no_alloc = 0, api.LLAMA_LOAD_MODE_NONE, True
         mark = self._library.log.mark()
         model = api.llama_model_load_from_file(str(path).encode("utf-8", "surrogateescape"), params)
         if not model:
-            raise LoadFailed(f"the vocabulary of {path.name} cannot be read: {self._library.log.errors_since(mark)}")
+            raise LoadFailed(f"{path.name} cannot be read: {self._library.log.errors_since(mark)}")
         return model
 
     def _open(self, path: Path, min_rows: int | None, max_rows: int | None) -> Any:
@@ -215,17 +225,24 @@ class Chunks:
         mtmd, projector = self._mtmd, self._projector
         num_rows = mtmd.mtmd_input_chunk_get_n_tokens(chunk)
         is_picture = mtmd.mtmd_input_chunk_get_type(chunk) == mtmd.MTMD_INPUT_CHUNK_TYPE_IMAGE
-        is_causal = projector._is_causal_anyway or not mtmd.mtmd_decode_use_non_causal(projector._context, chunk)
+        is_causal = not mtmd.mtmd_decode_use_non_causal(projector._context, chunk)
         planes = self._planes(chunk, num_rows) if projector._has_planes and is_picture else None
-        return RowsChunk(num_rows, mtmd.mtmd_input_chunk_get_n_pos(chunk), planes, is_causal)
+        return RowsChunk(
+            num_rows,
+            mtmd.mtmd_input_chunk_get_n_pos(chunk),
+            planes,
+            is_causal,
+            NUM_LEADING if is_picture and projector.kind == PADDED else 0,
+            is_picture and projector.kind == NUMBERED,
+        )
 
-    def _planes(self, chunk: Any, num_rows: int) -> npt.NDArray[np.int32]:
+    def _planes(self, chunk: Any, num_rows: int) -> Planes:
         picture = self._mtmd.mtmd_input_chunk_get_tokens_image(chunk)
-        planes = np.zeros((4, num_rows), np.int32)
-        for row in range(num_rows):
-            place = self._mtmd.mtmd_image_tokens_get_decoder_pos(picture, 0, row)
-            planes[:3, row] = place.t, place.y, place.x
-        return planes
+        at = np.zeros((2, 4, num_rows), np.int32)
+        for position, row in itertools.product(range(2), range(num_rows)):
+            place = self._mtmd.mtmd_image_tokens_get_decoder_pos(picture, position, row)
+            at[position, :, row] = place.t, place.y, place.x, place.z
+        return Planes(at[0], at[1] != at[0])
 
 
 def _bitmap(mtmd: Any, media: Pixels | Samples) -> Any:

@@ -1,4 +1,4 @@
-"""The worker's encoder process: a projector beside the vocabulary of its model, without weights or a context.
+"""The worker's encoder process: a projector beside its text model, without the weights or a context of that.
 
 Beside the steps of streams and at a lower priority; an assertion in libmtmd ends this process and not the worker. Sizes
 are answered at once, while a thread of its own encodes.
@@ -151,7 +151,6 @@ def _open(wanted: Open) -> Projector:
         Path(wanted.model),
         Path(wanted.projector),
         kind=wanted.kind,
-        input_width=wanted.input_width,
         device=wanted.device,
         min_rows=wanted.min_rows,
         max_rows=wanted.max_rows,
@@ -175,8 +174,10 @@ def _chunk(made: TextChunk | RowsChunk) -> Chunk:
 
     if isinstance(made, TextChunk):
         return Chunk(tokens=made.tokens)
-    planes = b"" if made.planes is None else made.planes.tobytes()
-    return Chunk((), made.num_rows, made.num_positions, planes, made.is_causal)
+    planes, moves = (b"", b"") if made.planes is None else (each.tobytes() for each in made.planes)
+    return Chunk(
+        (), made.num_rows, made.num_positions, planes, made.is_causal, moves, made.num_leading, made.is_numbered
+    )
 
 
 def _die_loudly(problem: threading.ExceptHookArgs) -> None:

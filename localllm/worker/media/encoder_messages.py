@@ -24,8 +24,6 @@ class Open(_Frame, frozen=True, tag=True, array_like=True):
     projector: str
     kind: str
     """Type of the projector that reads pictures."""
-    input_width: int
-    """Of the text model."""
     device: str
     min_rows: int | None
     max_rows: int | None
@@ -69,6 +67,11 @@ class Chunk(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     planes: bytes = b""
     """int32 in native byte order, shape (4, rows); empty: rows stand at consecutive positions."""
     is_causal: bool = True
+    moves: bytes = b""
+    """A byte for each number of `planes`; they are `engine.media.Planes`."""
+    num_leading: int = 0
+    is_numbered: bool = False
+    """As in `engine.media.MediaRows`."""
 
 
 class Opened(_Frame, frozen=True, tag=True, array_like=True):

@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
-from localllm.engine.media import MediaRows, RowSource
+from localllm.engine.media import MediaRows, Planes, RowSource
 from localllm.types import ImageDetail, Media
 from localllm.worker.media.encoder_messages import Chunk
 from localllm.worker.prompts.prompt_parts import MediaPieces
@@ -75,8 +74,17 @@ def pieces(layout: Layout, context: str, key: MediaKey, sources: list[RowSource]
             made.append(chunk.tokens)
             continue
         index, source = next(remaining)
-        ids = row_ids(context, key, index, chunk.num_rows)
-        made.append(MediaRows(ids, chunk.num_positions, _planes(chunk), chunk.is_causal, source))
+        made.append(
+            MediaRows(
+                row_ids(context, key, index, chunk.num_rows),
+                chunk.num_positions,
+                _planes(chunk),
+                chunk.is_causal,
+                source,
+                chunk.num_leading,
+                is_numbered=chunk.is_numbered,
+            )
+        )
     return tuple(made)
 
 
@@ -87,5 +95,8 @@ def row_ids(context: str, key: MediaKey, chunk: int, num_rows: int) -> tuple[int
     return tuple((-1 - numbers).tolist())
 
 
-def _planes(chunk: Chunk) -> npt.NDArray[np.int32] | None:
-    return np.frombuffer(chunk.planes, np.int32).reshape(4, chunk.num_rows) if chunk.planes else None
+def _planes(chunk: Chunk) -> Planes | None:
+    if not chunk.planes:
+        return None
+    shape = (4, chunk.num_rows)
+    return Planes(np.frombuffer(chunk.planes, np.int32).reshape(shape), np.frombuffer(chunk.moves, bool).reshape(shape))

@@ -22,7 +22,7 @@ from localllm.worker.media.row_source import Medium
 from localllm.worker.messages import Load
 from localllm.worker.states.identity import model_identity
 
-MADE_BY = "1"
+MADE_BY = "2"
 """Changes with how files are decoded and described."""
 
 
@@ -50,7 +50,6 @@ def open_reader(
         load.path,
         projector.path,
         "" if info.vision is None else info.vision.type,
-        info.width,
         projector.device,
         options.image_min_tokens,
         options.image_max_tokens,

@@ -390,4 +390,4 @@ class Reader:
 
 
 def _size_of_layout(layout: Layout) -> int:
-    return sum(200 + len(chunk.planes) + 8 * len(chunk.tokens) for chunk in layout.chunks)
+    return sum(200 + len(chunk.planes) + len(chunk.moves) + 8 * len(chunk.tokens) for chunk in layout.chunks)

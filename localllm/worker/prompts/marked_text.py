@@ -52,12 +52,13 @@ class MarkedText:
         if self._marks is None:
             return self._vocab.fewest_tokens(text)
         plain = "".join(part for part in self._marks.split(text) if isinstance(part, str))
-        return self.num_rows(text, pieces) + self._vocab.fewest_tokens(plain)
+        return self.fewest_rows(text, pieces) + self._vocab.fewest_tokens(plain)
 
-    def num_rows(self, text: str, pieces: MediaTokens) -> int:
-        """Rows of the pictures and sounds in it."""
+    def fewest_rows(self, text: str, pieces: MediaTokens) -> int:
+        """Rows of the pictures and sounds in it, wherever they stand."""
         marks = (part for part in (self._marks.split(text) if self._marks else ()) if isinstance(part, MediaMark))
-        return sum(len(piece.ids) for mark in marks for piece in pieces[mark] if isinstance(piece, MediaRows))
+        rows = (piece for mark in marks for piece in pieces[mark] if isinstance(piece, MediaRows))
+        return sum(len(piece.ids) - piece.num_leading for piece in rows)
 
     def steps(
         self,
@@ -67,8 +68,18 @@ class MarkedText:
         parse_special: bool = True,
         memo: Memo | None = None,
         pieces: MediaTokens = NO_PIECES,
+        num_before: int = 0,
     ) -> Iterator[list[int]]:
-        """Its tokens, in steps of some milliseconds."""
+        """Its tokens, in steps of some milliseconds. `num_before`: tokens that stand before it."""
+        index = num_before
+        for step in self._steps(text, add_special=add_special, parse_special=parse_special, memo=memo):
+            ids = ids_at(pieces[step], index) if isinstance(step, MediaMark) else step
+            index += len(ids)
+            yield ids
+
+    def _steps(
+        self, text: str, *, add_special: bool, parse_special: bool, memo: Memo | None
+    ) -> Iterator[list[int] | MediaMark]:
         if self._marks is None:
             yield from self._vocab.tokenize_in_steps(
                 text, add_special=add_special, parse_special=parse_special, memo=memo
@@ -79,7 +90,7 @@ class MarkedText:
             if not isinstance(part, str) and not is_begun:
                 yield from self._vocab.tokenize_in_steps("")
             if isinstance(part, MediaMark):
-                yield [id for piece in pieces[part] for id in ids_of(piece)]
+                yield part
             elif isinstance(part, QuotedText):
                 yield from self._vocab.tokenize_in_steps(part.text, add_special=False, parse_special=False, memo=memo)
             else:
@@ -93,22 +104,24 @@ class MarkedText:
     def spans(self, text: str, pieces: MediaTokens, tokens: Tokens[int]) -> list[MediaSpan] | None:
         """Where the rows of the text's media are among its tokens; None if these are not its tokens."""
         found: list[MediaSpan] = []
-        at = 0
+        end, num_numbered = 0, 0
         for part in () if self._marks is None else self._marks.split(text):
             if not isinstance(part, MediaMark):
                 continue
-            for rows in (piece for piece in pieces[part] if isinstance(piece, MediaRows)):
-                try:
-                    at = tokens.index(rows.ids[0], at)
-                except ValueError:
+            for piece in (piece for piece in pieces[part] if isinstance(piece, MediaRows)):
+                start = next((index for index in range(end, len(tokens)) if tokens[index] < 0), len(tokens))
+                rows = piece.placed(start, num_numbered)
+                end = start + len(rows.ids)
+                if tuple(tokens[start:end]) != rows.ids:
                     return None
-                if tuple(tokens[at : at + len(rows.ids)]) != rows.ids:
-                    return None
-                found.append(MediaSpan(Span(at, rows), "audio" if part.kind == "audio" else "image"))
-                at += len(rows.ids)
+                num_numbered += rows.is_numbered
+                found.append(MediaSpan(Span(start, rows), "audio" if part.kind == "audio" else "image"))
         return found
 
 
-def ids_of(piece: tuple[int, ...] | MediaRows) -> tuple[int, ...]:
-    """The ids that stand in a prompt for a piece."""
-    return piece.ids if isinstance(piece, MediaRows) else piece
+def ids_at(pieces: MediaPieces, index: int) -> list[int]:
+    """The ids that stand in a prompt for these pieces, from that index on."""
+    ids: list[int] = []
+    for piece in pieces:
+        ids += piece.ids_at(index + len(ids)) if isinstance(piece, MediaRows) else piece
+    return ids

@@ -248,7 +248,7 @@ class Prompts:
         head, text, pieces = rendered.head, rendered.text, rendered.pieces
         if head is not None:
             behind = yield from self._tokenize(
-                text[head.num_characters :], param, continues=True, memo=memo, pieces=pieces
+                text[head.num_characters :], param, num_before=len(head.tokens), memo=memo, pieces=pieces
             )
             tokens = head.tokens + behind
             spans = self.texts.spans(text, pieces, tokens)
@@ -304,16 +304,24 @@ class Prompts:
         param: str,
         *,
         plain: bool = False,
-        continues: bool = False,
+        num_before: int = 0,
         memo: Memo | None = None,
         pieces: MediaTokens = NO_PIECES,
     ) -> Generator[None, None, list[int]]:
-        """`plain`: no special tokens, neither added nor parsed from the text; `continues`: none are added."""
-        num_rows = self.texts.num_rows(text, pieces)
+        """`plain`: no special tokens, neither added nor parsed from the text; none are added behind others, of which
+        there are `num_before`."""
+        num_rows = self.texts.fewest_rows(text, pieces)
         self._check_length(self.texts.fewest_tokens(text, pieces), param, at_least=True, num_rows=num_rows)
         tokens: list[int] = []
-        add_special = not (plain or continues)
-        for step in self.texts.steps(text, add_special=add_special, parse_special=not plain, memo=memo, pieces=pieces):
+        steps = self.texts.steps(
+            text,
+            add_special=not (plain or num_before),
+            parse_special=not plain,
+            memo=memo,
+            pieces=pieces,
+            num_before=num_before,
+        )
+        for step in steps:
             tokens += step
             if len(tokens) > MOST_COUNTED * self._model.ctx:
                 self._check_length(len(tokens), param, at_least=True, num_rows=num_rows)
@@ -329,7 +337,8 @@ class Prompts:
         if has_head:
             assert head is not None
             at, text = len(head.tokens), text[head.num_characters :]
-        for step in self.texts.steps(text, add_special=not has_head, memo=memo, pieces=rendered.pieces):
+        steps = self.texts.steps(text, add_special=not has_head, memo=memo, pieces=rendered.pieces, num_before=at)
+        for step in steps:
             both = common_prefix(np.asarray(tokens[at : at + len(step)]), np.asarray(step))
             at += both
             if both < len(step):

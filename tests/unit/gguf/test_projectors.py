@@ -32,6 +32,9 @@ CASES: list[tuple[str, dict[str, Any], int | None, tuple[int, int, int]]] = [
     ("qwen2vl_merger", {"image_size": 560, "patch_size": 14}, None, (4096, 4096, 16384)),
     ("phi4", {"image_size": 512, "patch_size": 16, "image_max_pixels": 256 * 256}, 9, (256, 256, 256)),
     ("pixtral", {"image_size": 1540, "patch_size": 14, "spatial_merge_size": 2}, None, (1058, 1058, 4096)),
+    ("deepseek4v", {"image_size": 0, "patch_size": 14, "projector.scale_factor": 3}, None, (384, 384, 3456)),
+    ("hunyuanvl", {"image_size": 2048, "patch_size": 16}, 256, (274, 274, 1024)),
+    ("hunyuanvl", {"image_size": 2048, "patch_size": 16, "image_max_pixels": 512**2}, 9, (274, 274, 1024)),
     (
         "idefics3",
         {"image_size": 512, "patch_size": 16, "projector.scale_factor": 4, "preproc_image_size": 2048},
@@ -69,7 +72,7 @@ def test_the_rows_of_the_largest_picture_are_counted_as_libmtmd_makes_them(tmp_p
         info = read_projector(projector_of(tmp_path / f"{index}.gguf", kind, keys), most)
         assert info.vision is not None
         assert (info.vision.max_rows, info.vision.span_rows, info.vision.span_patches) == expected, kind
-        assert info.vision.is_causal == (not kind.startswith("gemma")), kind
+        assert info.vision.is_causal == (not kind.startswith(("gemma", "deepseek4"))), kind
 
 
 FACTS: dict[MediaModelKind, tuple[tuple[str, ...], int]] = {
@@ -79,6 +82,8 @@ FACTS: dict[MediaModelKind, tuple[tuple[str, ...], int]] = {
     "qwen2vl": (("image", "video"), 0),
     "voxtral": (("audio",), 0),
     "omni": (("image", "video", "audio"), 0),
+    "deepseek4v": (("image", "video"), 384),
+    "hunyuanvl": (("image", "video"), 0),
 }
 """What it reads, and how many rows it needs in one ubatch."""
 
