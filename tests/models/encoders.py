@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from gguf import GGUFWriter
 
-EncoderKind = Literal["gemma3", "idefics3", "mlp", "qwen2vl", "voxtral"]
+EncoderKind = Literal["gemma3", "idefics3", "mlp", "qwen2vl", "voxtral", "deepseek4v", "hunyuanvl"]
 LAYERS = 3
 TYPES = {"qwen2vl": "qwen2vl_merger"}
 
@@ -32,6 +32,8 @@ def write_encoder(
             more["projector.scale_factor"] = 4
         if kind == "idefics3":
             more["preproc_image_size"] = 4 * size
+        if kind == "deepseek4v":
+            more |= {"projector.scale_factor": 3, "image_min_pixels": 256}
         writer.add_bool("clip.use_gelu", True)
         writer.add_array("clip.vision.image_mean", [0.5] * 3)
         writer.add_array("clip.vision.image_std", [0.5] * 3)
@@ -72,7 +74,20 @@ def _tensors(kind: EncoderKind, width: int, hidden: int, patch: int, size: int, 
     if kind == "qwen2vl":
         found |= {"v.patch_embd.weight.1": (width, 3, patch, patch), "mm.0.weight": (4 * width, 4 * width)}
         return found | {"mm.0.bias": (4 * width,), "mm.2.weight": (out, 4 * width), "mm.2.bias": (out,)}
+    if kind == "deepseek4v":
+        found = {name: shape for name, shape in found.items() if "post_ln" not in name and not name.endswith("bias")}
+        found |= {f"v.blk.{layer}.ffn_gate.weight": (hidden, width) for layer in range(LAYERS)}
+        found |= {f"v.token_embd.img_{name}": (out,) for name in ("start", "end", "pad")}
+        found |= {"v.image_newline": (out,), "mm.1.weight": (2 * width, 9 * width), "mm.1.bias": (2 * width,)}
+        return found | {"mm.2.weight": (out, 2 * width), "mm.2.bias": (out,)}
     found |= {"v.position_embd.weight": ((size // patch) ** 2, width), "v.patch_embd.bias": (width,)}
+    if kind == "hunyuanvl":
+        found = {name: shape for name, shape in found.items() if "post_ln" not in name}
+        found |= {"mm.0.weight": (2 * width, width, 2, 2), "mm.0.bias": (2 * width,)}
+        found |= {"mm.2.weight": (4 * width, 2 * width, 1, 1), "mm.2.bias": (4 * width,)}
+        found |= {"mm.model.fc.weight": (out, 4 * width), "mm.model.fc.bias": (out,), "mm.pre_norm.weight": (width,)}
+        found |= dict.fromkeys(("mm.post_norm.weight", "mm.image_begin", "mm.image_end"), (out,))
+        return found | {"v.image_newline": (4 * width,)}
     if kind == "gemma3":
         return found | {"mm.soft_emb_norm.weight": (width,), "mm.input_projection.weight": (width, out)}
     if kind == "idefics3":
