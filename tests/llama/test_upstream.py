@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import ctypes
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from localllm.gguf.rules import assistants, draft_heads, encoders, media_rows, memory, nextn, rollback, target_states
+from localllm.gguf.rules import (
+    assistants,
+    draft_heads,
+    encoders,
+    media_rows,
+    memory,
+    nextn,
+    pictures,
+    rollback,
+    sounds,
+    target_states,
+)
 from localllm.gguf.tables import BLOCK_TYPES
 from localllm.llama import bindings, devices, layouts, log, log_text
 from localllm.llama.drafts import next_symbols
 from localllm.llama.facts import FACTS
 from localllm.llama.lacking import QUANTIZE, lacking
 from localllm.llama.library import Library
+from localllm.llama.media.opening import open_media, why_no_media
 from localllm.llama.runtimes import installed
 from localllm.llama.runtimes.found import PACKAGE
 from localllm.llama.states import saved
@@ -208,3 +221,13 @@ def test_every_pattern_matches_what_the_library_writes() -> None:
 def test_listed_architectures_are_known_to_the_library(content: bytes) -> None:
     """Compilers keep one of two texts that end alike."""
     assert sorted(name for name in ARCHITECTURES if name.encode() + b"\0" not in content) == []
+
+
+def test_types_of_projectors_are_known_to_libmtmd(loaded_library: Library) -> None:
+    """As it spells them: others would be refused. Names of its classes end alike."""
+    if why_no_media(loaded_library):
+        pytest.skip("this llama.cpp has no libmtmd")
+    content = Path(open_media(loaded_library)._libmtmd._name).read_bytes()
+    pattern = r"(?<!clip_graph_)(?<!preprocessor_){}\0"
+    known = {name for name in pictures.TYPES | sounds.TYPES if re.search(pattern.format(name).encode(), content)}
+    assert known == pictures.TYPES | sounds.TYPES

@@ -67,7 +67,7 @@ ANY_SIZE = {
     "ling3vl": Scale(2, _SPATIAL, 4096),
     "mimovl": Scale(2, _SPATIAL),
     "minimax_m3": Scale(2, _SPATIAL, 576),
-    "muse_glimmer": Scale(2, _SPATIAL, 4096),
+    "muse-glimmer": Scale(2, _SPATIAL, 4096),
     "paddleocr": Scale(2),
     "phi4": Scale(1),
     "pixtral": Scale(1, _SPATIAL, 1024),
