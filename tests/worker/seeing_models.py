@@ -30,7 +30,7 @@ from tests.worker.media_readers import File, as_file, encoded, open_test_reader,
 WORD_TOKENS = np.arange(257, 257 + len(WORDS))
 ALIKE = Attention("off")
 """Flash attention computes fewer than 64 rows otherwise than more."""
-CTX, SLOTS, UBATCH = 1024, 2, 512
+CTX, SLOTS, UBATCH = 2048, 2, 512
 TOLERANCE = 1e-4
 """Of the largest logit, where the same was computed in other batches."""
 
@@ -51,18 +51,12 @@ def assert_equal(found: Row, expected: Row) -> None:
 class SeeingModel:
     """Close it by leaving its context."""
 
-    def __init__(self, library: Library, made: MediaModel, data_dir: Path) -> None:
+    def __init__(self, library: Library, made: MediaModel, data_dir: Path, *, unified: bool = False) -> None:
         self.made = made
         self._library = library
         self._model = LlamaModel(library, made.model, gpu_layers=0, devices=(), must_offload=False)
-        self.backend = open_backend(
-            library,
-            self._model,
-            KvMemory(CTX, SLOTS),
-            Batching(UBATCH, UBATCH),
-            attention=ALIKE,
-            threads=1,
-        )
+        memory = KvMemory(CTX, SLOTS, num_cells=CTX * SLOTS if unified else None)
+        self.backend = open_backend(library, self._model, memory, Batching(UBATCH, UBATCH), attention=ALIKE, threads=1)
         self._vocab = Vocab(library.api, self._model.vocab)
         self._texts = MarkedText(self._vocab, new_marker())
         self._reader = open_test_reader(library, made, data_dir)
@@ -110,7 +104,13 @@ class SeeingModel:
         pointers = (ctypes.POINTER(mtmd.mtmd_input_part) * len(parts))(*map(ctypes.pointer, read))
         assert mtmd.mtmd_tokenize_from_parts(projector._context, chunks, pointers, len(parts), False) == 0
         params = api.llama_context_default_params()
-        params.n_ctx, params.n_batch, params.n_ubatch, params.n_threads, params.n_threads_batch = 2048, 512, 512, 1, 1
+        params.n_ctx, params.n_batch, params.n_ubatch, params.n_threads, params.n_threads_batch = (
+            CTX,
+            UBATCH,
+            UBATCH,
+            1,
+            1,
+        )
         params.flash_attn_type = flash_attn_type(api, "off")
         context = api.llama_init_from_model(self._model.handle, params)
         position = ctypes.c_int32(0)
