@@ -20,7 +20,9 @@ from PIL import Image
 from localllm import LLM
 from localllm.client.sidecar import Sidecar
 from localllm.errors import InvalidParameter
+from localllm.types.load_options import LoadOptions
 from tests.documents import made
+from tests.homes import share_findings
 from tests.later import anthropic, ollama, openai
 from tests.models import families
 from tests.models.media import COLORS, TEMPLATE, MediaModel, MediaModelKind
@@ -91,7 +93,7 @@ def test_the_official_clients_get_one_answer_and_the_picture_is_encoded_once(
     with anthropic.Anthropic(base_url=seeing.url, api_key=seeing.token, max_retries=0) as claude:
         _asked_as_claude_code(claude, model)
     _asked_as_codex(client, model)
-    last = chat(http, "Hello", {"role": "assistant", "content": "Hello"}, [image_part("green")])
+    last = chat(http, {"role": "system", "content": "You are a pirate."}, [image_part("green")])
     assert (text_of(last), last["timings"]["encode_ms"], last["timings"]["encode_cached"]) == ("green", 0, 1)
 
 
@@ -173,6 +175,27 @@ def test_the_next_turn_finds_the_picture_in_the_cache_and_answers_share_it(http:
     assert again["usage"]["prompt_tokens_details"]["cached_tokens"] >= counted - 1
 
 
+def test_pictures_of_equal_size_that_change_places_in_a_history_share_nothing_behind_the_first(
+    http: httpx.Client,
+) -> None:
+    def asked(colors: tuple[str, str], **fields: Any) -> tuple[str, int]:
+        turns = [
+            {"role": "user", "content": [{"type": "text", "text": "Here is one picture."}, image_part(colors[0])]},
+            {"role": "assistant", "content": "I see."},
+            {"role": "user", "content": [{"type": "text", "text": "And another."}, image_part(colors[1])]},
+        ]
+        answer = chat(http, *turns, **fields)
+        return text_of(answer), answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+    assert asked(("magenta", "white"))[0] == "white"
+    before = len("<|im_start|>user\nHere is one picture.") + 2
+    text, cached = asked(("white", "magenta"))
+    assert (text, cached <= before) == ("magenta", True)
+    again = asked(("magenta", "white"))
+    assert (again[0], again[1] > before + 16) == ("white", True)
+    assert asked(("magenta", "white"), cache_salt="another's") == ("white", 0)
+
+
 def test_a_picture_in_a_tools_result_is_seen(http: httpx.Client) -> None:
     call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     turns = [
@@ -233,20 +256,30 @@ def test_hostile_files_are_refused_in_both_dialects_and_harm_no_stream(http: htt
     ],
 )
 def test_every_memory_continues_behind_a_picture(
-    home: Path, tmp_path: Path, media_model: MakeModel, write: Callable[..., Path]
+    home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, media_model: MakeModel, write: Callable[..., Path]
 ) -> None:
+    """In the next turn and after a restart, where the picture is neither decoded nor encoded again."""
+    monkeypatch.setenv("LOCALLLM_HOME", str(tmp_path))
+    share_findings(home, tmp_path)
     model = write(tmp_path / "m.gguf", chat_template=TEMPLATE)
-    with LLM(model, mmproj=media_model("mlp").projector, ctx=512, slots=1) as llm:
+    options = LoadOptions(mmproj=str(media_model("mlp").projector), ctx=512, kv_disk_mb=100)
+    with LLM(model, slots=1, options=options) as llm:
         question: Any = [{"role": "user", "content": [picture("red"), "What is this, and what is behind it?"]}]
         first = llm.chat(question, temperature=0, max_tokens=5)
-        assert first.finish.usage.image_tokens == 16
+        usage = first.finish.usage
+        assert usage.image_tokens == 16
         more: Any = [*question, first.message, {"role": "user", "content": "And?"}]
         second = llm.chat(more, temperature=0, max_tokens=5)
-        assert second.finish.usage.cached_tokens >= 16
+        assert second.finish.usage.cached_tokens >= usage.prompt_tokens - 20, "all but how the first turn ends"
         assert second.finish.timings.encode_s == 0
-        with LLM(model, mmproj=media_model("mlp").projector, ctx=512, slots=1) as fresh:
-            assert fresh.chat(more, temperature=0, max_tokens=5).text == second.text
-            assert fresh.count_tokens(question) == first.finish.usage.prompt_tokens
+    with LLM(model, slots=1, options=options) as llm:
+        restarted = llm.chat([*more, second.message, {"role": "user", "content": "So?"}], temperature=0, max_tokens=5)
+        assert restarted.finish.usage.cached_tokens >= second.finish.usage.prompt_tokens - 20
+        fresh = llm.chat(more, temperature=0, max_tokens=5, cache_prompt=False)
+        assert fresh.text == second.text
+        assert (fresh.finish.usage.cached_tokens, fresh.finish.timings.encode_s) == (0, 0)
+        assert fresh.finish.timings.cached_encodes == 1
+        assert llm.count_tokens(question) == usage.prompt_tokens
 
 
 def _pdf(*colors: str) -> bytes:
