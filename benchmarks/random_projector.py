@@ -1,4 +1,4 @@
-"""A projector with random weights, for measuring speed: InternVL's type, and an encoder as large as SigLIP-B (93 M)."""
+"""A projector with random weights, for measuring speed: InternVL's type, and by default as large as SigLIP-B (93 M)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,22 @@ import gguf
 import numpy as np
 import numpy.typing as npt
 
-LAYERS, WIDTH, HIDDEN, HEADS, PATCH, SHUFFLE = 12, 768, 3072, 12, 16, 2
+HEAD_WIDTH, PATCH, SHUFFLE = 64, 16, 2
 
 
-def write_random_projector(path: Path, *, output_width: int, tile: int = 256, tiles: int = 4, seed: int = 0) -> None:
+def write_random_projector(
+    path: Path,
+    *,
+    output_width: int,
+    tile: int = 256,
+    tiles: int = 4,
+    layers: int = 12,
+    width: int = 768,
+    seed: int = 0,
+) -> None:
     """Pictures are cut into up to `tiles` tiles of `tile` pixels a side, beside an overview. `output_width`: of the
-    text model."""
+    text model; `width`: of the encoder, a multiple of 64."""
+    hidden = 4 * width
     writer = gguf.GGUFWriter(path, "clip")
     writer.add_type("mmproj")
     writer.add_name(path.stem)
@@ -22,10 +32,10 @@ def write_random_projector(path: Path, *, output_width: int, tile: int = 256, ti
     writer.add_vision_projection_dim(output_width)
     writer.add_vision_image_size(tile)
     writer.add_vision_patch_size(PATCH)
-    writer.add_vision_embedding_length(WIDTH)
-    writer.add_vision_feed_forward_length(HIDDEN)
-    writer.add_vision_block_count(LAYERS)
-    writer.add_vision_head_count(HEADS)
+    writer.add_vision_embedding_length(width)
+    writer.add_vision_feed_forward_length(hidden)
+    writer.add_vision_block_count(layers)
+    writer.add_vision_head_count(width // HEAD_WIDTH)
     writer.add_vision_attention_layernorm_eps(1e-6)
     writer.add_vision_use_gelu(True)
     writer.add_vision_image_mean([0.5] * 3)
@@ -42,24 +52,24 @@ def write_random_projector(path: Path, *, output_width: int, tile: int = 256, ti
         weights: npt.NDArray[np.float32] = random.standard_normal(shape, dtype=np.float32) * np.float32(scale)
         writer.add_tensor(name, weights.astype(np.float16))
 
-    matrix("v.patch_embd.weight", WIDTH, 3, PATCH, PATCH)
-    vector("v.patch_embd.bias", WIDTH, 0)
-    vector("v.class_embd", WIDTH, 0.1)
-    places = random.standard_normal(((tile // PATCH) ** 2 + 1, WIDTH), dtype=np.float32) * np.float32(0.02)
+    matrix("v.patch_embd.weight", width, 3, PATCH, PATCH)
+    vector("v.patch_embd.bias", width, 0)
+    vector("v.class_embd", width, 0.1)
+    places = random.standard_normal(((tile // PATCH) ** 2 + 1, width), dtype=np.float32) * np.float32(0.02)
     writer.add_tensor("v.position_embd.weight", places)
-    for layer in range(LAYERS):
+    for layer in range(layers):
         block = f"v.blk.{layer}."
         for norm in ("ln1", "ln2"):
-            vector(f"{block}{norm}.weight", WIDTH, 1)
-            vector(f"{block}{norm}.bias", WIDTH, 0)
+            vector(f"{block}{norm}.weight", width, 1)
+            vector(f"{block}{norm}.bias", width, 0)
         for name, rows, columns in (
-            *((f"attn_{each}", WIDTH, WIDTH) for each in ("q", "k", "v", "out")),
-            ("ffn_up", HIDDEN, WIDTH),
-            ("ffn_down", WIDTH, HIDDEN),
+            *((f"attn_{each}", width, width) for each in ("q", "k", "v", "out")),
+            ("ffn_up", hidden, width),
+            ("ffn_down", width, hidden),
         ):
             matrix(f"{block}{name}.weight", rows, columns)
             vector(f"{block}{name}.bias", rows, 0)
-    shuffled = WIDTH * SHUFFLE**2
+    shuffled = width * SHUFFLE**2
     vector("mm.model.mlp.0.weight", shuffled, 1)
     vector("mm.model.mlp.0.bias", shuffled, 0)
     for number, columns in ((1, shuffled), (3, output_width)):

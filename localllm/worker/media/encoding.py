@@ -33,9 +33,8 @@ from localllm.worker.media.encoder_process import EncoderProcess, Ended
 from localllm.worker.media.kept_rows import Kept
 from localllm.worker.media.layout import MediaKey
 from localllm.worker.media.row_source import ChunkRows, Medium, Rows
+from localllm.worker.media.tile_batches import TileBatches
 
-MOST_TOGETHER = 4
-"""Chunks in one call where the type encodes several at once: the number of threads can change after each call."""
 MOST_TRIES = 4
 """Of one question, while the process had ended before it."""
 CHUNK_S = 1.0
@@ -92,6 +91,7 @@ class Encoding:
         self._decode = decode
         self._rows, self._files = rows, files
         self._threads = threads
+        self._batches = TileBatches()
         self._idle_s = idle_s
         self._counters = counters
         self._clock = clock
@@ -217,8 +217,10 @@ class Encoding:
         if not missing:
             return False
         first = missing[0].index
-        together = [each for place, each in enumerate(missing[:MOST_TOGETHER]) if each.index == first + place]
-        encoded = self._ask(medium, first, len(together))
+        together = [each.num_rows for place, each in enumerate(missing) if each.index == first + place]
+        threads = self._threads()
+        encoded = self._ask(medium, first, self._batches.count(together, threads), threads)
+        self._batches.learn(sum(together[: len(encoded.rows)]), threads, encoded.seconds)
         for index, data in enumerate(encoded.rows, first):
             rows = np.frombuffer(data, np.float32).reshape(-1, self._width)
             if not np.isfinite(rows).all():
@@ -226,13 +228,13 @@ class Encoding:
             self._put(medium, index, rows, encoded.seconds / len(encoded.rows))
         return False
 
-    def _ask(self, medium: Medium, first: int, count: int) -> Encoded:
+    def _ask(self, medium: Medium, first: int, count: int, threads: int) -> Encoded:
         key, source = str(medium.key), None
         for _ in range(MOST_TRIES):
             process = self._running()
 
             def question(id: int, source: Source | None = source) -> Encode:
-                return Encode(id, key, source, first, count, self._threads())
+                return Encode(id, key, source, first, count, threads)
 
             try:
                 answer = process.ask(question, (Encoded, Forgotten), ENCODE_DEADLINE_S)

@@ -39,15 +39,16 @@ class Medium:
         self.num_before = num_before
         self.data = data
         self.is_wanted = is_wanted
-        self.sources = [ChunkRows(self, index, encoding) for index in range(len(layout.spans))]
+        self.sources = [ChunkRows(self, index, span.num_rows, encoding) for index, span in enumerate(layout.spans)]
 
 
 class ChunkRows:
     """Implements `engine.media.RowSource`."""
 
-    def __init__(self, medium: Medium, index: int, encoding: Encoding) -> None:
+    def __init__(self, medium: Medium, index: int, num_rows: int, encoding: Encoding) -> None:
         self.medium = medium
         self.index = index
+        self.num_rows = num_rows
         self.encode_s = 0.0
         """What its encoding took; 0 before, and if the rows were kept."""
         self.was_cached = False
