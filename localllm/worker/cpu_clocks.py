@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 
 from localllm.engine.threads.governor import Governor
 from localllm.engine.threads.team import Clocks, Reading, Team
 from localllm.system import cpu
-from localllm.worker.siblings import Siblings
+from localllm.worker.siblings import ENCODER, Siblings
 
 
 def make_team(
@@ -59,4 +60,10 @@ def num_runnable() -> int | None:
         return None
 
 
-CLOCKS = Clocks(helpers=helpers_cpu_s, machine=cpu.busy_cpu_s, runnable=num_runnable, siblings=Siblings().cpu_s)
+CLOCKS = Clocks(
+    helpers=helpers_cpu_s,
+    machine=cpu.busy_cpu_s,
+    runnable=num_runnable,
+    siblings=Siblings().cpu_s,
+    borrowers=Siblings(parent=os.getpid, module=ENCODER).cpu_s,
+)

@@ -215,7 +215,7 @@ class Worker:
         )
         self.outbox.gather(load.options.stream_interval_ms / 1000)
         engine, embedder = self._engine_of(library, loaded, load, team, arguments)
-        media = self._open_media(library, load, loaded.vocab, engine, arguments) if load.info.causal else None
+        media = self._open_media(library, load, loaded.vocab, engine, team, arguments) if load.info.causal else None
         self._prepare(loaded, load, engine, embedder, templates, grammar_child, media)
         self._engine = engine
         gc.freeze()  # what a model needs stays: no collection between steps walks through it
@@ -316,6 +316,7 @@ class Worker:
         load: Load,
         vocab: Vocab,
         engine: Engine | EncoderEngine,
+        team: Team,
         arguments: argparse.Namespace,
     ) -> MediaReader | None:
         """What turns pictures and sounds into rows; None if the model reads none."""
@@ -327,7 +328,7 @@ class Worker:
             load,
             ubatch_rows=self._model.ubatch,
             tokenize=partial(vocab.tokenize, add_special=False, parse_special=False),
-            is_busy=lambda: engine.progress.is_busy,
+            lend=lambda: team.lend(is_alone=not engine.progress.is_busy),
             data_dir=arguments.data_dir,
             plugin_dir=arguments.plugin_dir,
         )

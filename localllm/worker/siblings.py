@@ -1,7 +1,8 @@
-"""CPU time of our parent's other workers: those of the same server, or of the same program with several models.
+"""CPU time of our relatives: of our parent's other workers (those of the same server, or of the same program with
+several models), and of our own encoder of pictures.
 
-Read from the system, without communication: the parent's children that run our module, and the CPU clock of each.
-Systems without such files (macOS, Windows) have no siblings: other workers then count as other programs.
+Read from the system, without communication: a parent's children that run one module, and the CPU clock of each. Systems
+without such files (macOS, Windows) have none: their processes then count as other programs.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-MODULE = b"localllm.worker"
-"""Part of every worker's command line."""
+MODULE, ENCODER = b"localllm.worker", b"localllm.worker.media.encoder_child"
+"""Parts of command lines: of every worker, and of its encoder."""
 LOOK_S = 0.5
 """Seconds between two searches for new workers."""
 MOST = 32
@@ -28,9 +29,15 @@ class Siblings:
     """Belongs to one thread."""
 
     def __init__(
-        self, proc: Path = Path("/proc"), *, module: bytes = MODULE, now: Callable[[], float] = time.monotonic
+        self,
+        proc: Path = Path("/proc"),
+        *,
+        parent: Callable[[], int] = os.getppid,
+        module: bytes = MODULE,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._proc = proc
+        self._parent = parent
         self._module = module
         self._now = now
         self._seen_s: dict[int, float] = {}
@@ -57,7 +64,7 @@ class Siblings:
 
     def _workers(self) -> set[int]:
         found: set[int] = set()
-        for path in self._proc.glob(f"{os.getppid()}/task/*/children"):  # a thread lists the children it started
+        for path in self._proc.glob(f"{self._parent()}/task/*/children"):  # a thread lists the children it started
             found.update(map(int, _read(path).split()))
         found.discard(os.getpid())
         return {pid for pid in sorted(found)[-MOST:] if self._module in _read(self._proc / str(pid) / "cmdline")}

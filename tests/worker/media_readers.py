@@ -6,6 +6,7 @@ import hashlib
 import io
 import queue
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,7 +83,7 @@ def open_test_reader(library: Library, model: MediaModel, data_dir: Path, **opti
         load,
         ubatch_rows=512,
         tokenize=lambda text: text.encode(),
-        is_busy=lambda: False,
+        lend=lambda: nullcontext(2),
         data_dir=data_dir,
         plugin_dir=None,
     )

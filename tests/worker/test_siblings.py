@@ -49,13 +49,10 @@ def busy(name: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.fixture
-def siblings(monkeypatch: pytest.MonkeyPatch) -> Siblings:
+def siblings() -> Siblings:
     """As one of our own children would see them, with a look whenever it is asked."""
-    ours = os.getpid()
-    monkeypatch.setattr(os, "getppid", lambda: ours)
-    monkeypatch.setattr(os, "getpid", lambda: -1)
     looks = iter(range(10**9))
-    return Siblings(module=MARK.encode(), now=lambda: next(looks) * LOOK_S)
+    return Siblings(parent=os.getpid, module=MARK.encode(), now=lambda: next(looks) * LOOK_S)
 
 
 def test_what_a_sibling_computes_is_seen_and_stays_when_it_ends(siblings: Siblings) -> None:

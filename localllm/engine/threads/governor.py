@@ -1,7 +1,8 @@
 """How many threads compute the next step: as many as are fastest, on cores that no other work wants.
 
-    room      how many cores are free         (room.py: from CPU times)
-    trials    how many of them are fastest    (trials.py: compares steps with equally many tokens)
+    room      how many cores are free         (spare_cores.py: from CPU times)
+    lent      how many of our own work beside the steps has, such as encoding pictures
+    trials    how many of the rest are fastest    (trials.py: compares steps with equally many tokens)
 
 Prompts use all free cores: their matrices are large enough for any number of threads. Small steps have separate trials
 for every number of tokens. Pure: fed with times, reads no clock. Knows nothing of llama.cpp or of the system.
@@ -31,6 +32,8 @@ class Governor:
         self._most_small, self._most_batch = most, most_batch or most
         self.most = max(self._most_small, self._most_batch)
         self.room = SpareCores(self.most, num_cpus or self.most)
+        self._small_now, self._batch_now = self._most_small, self._most_batch
+        """The same, less what is lent. Written by the thread that borrows."""
         self._first = first
         self._trials: dict[int, Trials] = {}
         self._last = (0, most)
@@ -40,7 +43,7 @@ class Governor:
 
     def threads(self, num_tokens: int) -> int:
         """Number of threads for a step of `num_tokens`."""
-        free = min(self.room.threads, self._most_small if num_tokens <= MOST_TRIED_TOKENS else self._most_batch)
+        free = min(self.room.threads, self._small_now if num_tokens <= MOST_TRIED_TOKENS else self._batch_now)
         if self._last != (num_tokens, free):
             self._interrupt()
             self._last = num_tokens, free
@@ -62,6 +65,21 @@ class Governor:
             self._demand = self.room.demand
             for trials in self._trials.values():
                 trials.retry()
+
+    def lend(self, *, is_alone: bool) -> int:
+        """Threads for work beside the steps until `take_back`; `is_alone`: there are no steps now.
+
+        Then it gets all, and steps that begin meanwhile get half of the cores. Otherwise it gets those of which small
+        steps make no use, but at least half. May be called on another thread than the rest.
+        """
+        wanted = max((trials.best or self.most for trials in tuple(self._trials.values())), default=self.most)
+        kept = max(1, min(wanted, self.most - self.most // 2))
+        self._small_now, self._batch_now = min(self._most_small, kept), min(self._most_batch, kept)
+        return self.most if is_alone else max(1, self.most - kept)
+
+    def take_back(self) -> None:
+        """What was lent is not used any more. On the thread that called `lend`."""
+        self._small_now, self._batch_now = self._most_small, self._most_batch
 
     def _interrupt(self) -> None:
         if (trials := self._trials.get(self._last[0])) is not None:

@@ -6,7 +6,8 @@ Knows the system through `Clocks` only, and nothing of llama.cpp.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -32,6 +33,7 @@ class Reading(NamedTuple):
     helpers: float
     machine: float | None
     siblings: float = 0.0
+    borrowers: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,11 @@ class Clocks:
     """CPU time of other processes of ours that compute models. They count only where they want cores while we do: by
     turns each has all of them. Taken for other programs', theirs made each give up cores for half a minute."""
 
+    borrowers: Callable[[], float] = lambda: 0.0
+    """CPU time of processes of ours to which `Team.lend` gives cores: what they use needs no estimate."""
+
     def read(self) -> Reading:
-        return Reading(self.now(), self.process(), self.helpers(), self.machine(), self.siblings())
+        return Reading(self.now(), self.process(), self.helpers(), self.machine(), self.siblings(), self.borrowers())
 
 
 class Team:
@@ -117,13 +122,21 @@ class Team:
             return self._threads
         return sampler_threads(num_rows, vocabulary, self._governor.most)
 
+    @contextmanager
+    def lend(self, *, is_alone: bool) -> Iterator[int]:
+        """Threads that one other process of ours may use meanwhile; see `Governor.lend`. On any thread."""
+        try:
+            yield self._governor.lend(is_alone=is_alone)
+        finally:
+            self._governor.take_back()
+
     def _look(self) -> None:
         before, now = self._seen, self._clocks.read()
         self._seen = now
         wall_s, others_s = now.now - before.now, None
         if before.machine is not None and now.machine is not None:
             helpers_s = max(0.0, now.helpers - before.helpers)  # a thread that ended takes its time with it
-            ours_s = now.process - before.process + now.siblings - before.siblings
+            ours_s = now.process - before.process + now.siblings - before.siblings + now.borrowers - before.borrowers
             others_s = now.machine - before.machine - ours_s + helpers_s
             idle_s = wall_s - self._stepped_s
             if idle_s > IDLE_S:

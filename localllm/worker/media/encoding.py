@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from queue import SimpleQueue
 from typing import NamedTuple
 
@@ -79,18 +80,18 @@ class Encoding:
         decode: Callable[[Medium], Source],
         rows: Kept[RowKey, Rows],
         files: MediaFiles,
-        threads: Callable[[], int],
+        lend: Callable[[], AbstractContextManager[int]],
         idle_s: float,
         counters: MediaCounters,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`decode` makes pixels or samples; called on the encoding thread, raises `LocalLLMError`. `threads`: how many
-        the next encoding may use. `idle_s`: the process ends after so long without work."""
+        """`decode` makes pixels or samples; called on the encoding thread, raises `LocalLLMError`. `lend` gives the
+        next call its threads, until it ends. `idle_s`: the process ends after so long without work."""
         self._wanted = wanted
         self._context, self._width = context, width
         self._decode = decode
         self._rows, self._files = rows, files
-        self._threads = threads
+        self._lend = lend
         self._batches = TileBatches()
         self._idle_s = idle_s
         self._counters = counters
@@ -218,8 +219,8 @@ class Encoding:
             return False
         first = missing[0].index
         together = [each.num_rows for place, each in enumerate(missing) if each.index == first + place]
-        threads = self._threads()
-        encoded = self._ask(medium, first, self._batches.count(together, threads), threads)
+        with self._lend() as threads:
+            encoded = self._ask(medium, first, self._batches.count(together, threads), threads)
         self._batches.learn(sum(together[: len(encoded.rows)]), threads, encoded.seconds)
         for index, data in enumerate(encoded.rows, first):
             rows = np.frombuffer(data, np.float32).reshape(-1, self._width)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from localllm.kvdisk.fingerprint import file_identity
@@ -32,13 +33,12 @@ def open_reader(
     *,
     ubatch_rows: int,
     tokenize: Callable[[str], Sequence[int]],
-    is_busy: Callable[[], bool],
+    lend: Callable[[], AbstractContextManager[int]],
     data_dir: Path,
     plugin_dir: Path | None,
 ) -> Reader | None:
     """None without a projector or libmtmd. `ubatch_rows`: as for `MediaLimits`. `tokenize`: of the model, on any
-    thread. `is_busy`: whether the engine computes.
-    Starts threads and no process."""
+    thread. `lend`: as for `Encoding`, on the CPU. Starts threads and no process."""
     projector, options = load.projector, load.options
     if projector is None or why_no_media(library):
         return None
@@ -67,7 +67,7 @@ def open_reader(
             decode=decode,
             rows=Kept(options.media_ram_mb * 10**6, lambda rows: rows.nbytes),
             files=files,
-            threads=lambda: max(1, cores - 1) if is_busy() else cores,
+            lend=lend if wanted.device == "CPU" else lambda: nullcontext(cores),  # then steps keep theirs
             idle_s=options.media_idle_s,
             counters=counters,
         )

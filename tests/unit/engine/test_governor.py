@@ -210,23 +210,31 @@ class Time:
     """Clocks that a test moves."""
 
     def __init__(self, machine: float | None = 0.0) -> None:
-        self.now = self.process = self.helpers = 0.0
+        self.now = self.process = self.helpers = self.borrowers = 0.0
         self.machine = machine
         self.runnable: int | None = None
 
     def clocks(self) -> Clocks:
         return Clocks(
-            lambda: self.now, lambda: self.process, lambda: self.helpers, lambda: self.machine, lambda: self.runnable
+            lambda: self.now,
+            lambda: self.process,
+            lambda: self.helpers,
+            lambda: self.machine,
+            lambda: self.runnable,
+            borrowers=lambda: self.borrowers,
         )
 
-    def step(self, team: Team, *, num_tokens: int = 1, others: float = 0.0, helpers: float = 0.0) -> int:
-        """10 ms, beside so many busy cores of other processes and of threads of this one."""
+    def step(
+        self, team: Team, *, num_tokens: int = 1, others: float = 0.0, helpers: float = 0.0, borrowers: float = 0.0
+    ) -> int:
+        """10 ms, beside so many busy cores of other processes, of threads of this one, and of those that borrow."""
         threads = team.begin(num_tokens)
         self.now += 0.01
         self.helpers += 0.01 * helpers
+        self.borrowers += 0.01 * borrowers
         self.process += 0.01 * (threads + helpers)
         if self.machine is not None:
-            self.machine += 0.01 * (threads + helpers + others)
+            self.machine += 0.01 * (threads + helpers + others + borrowers)
         team.end(0.01)
         return threads
 
@@ -239,6 +247,39 @@ def test_other_processes_count_and_so_do_this_ones_threads_that_do_not_compute(k
     for _ in range(100):
         time.step(team, num_tokens=500, **{kind: 1.0})
     assert team.num_threads == 3
+
+
+@pytest.mark.parametrize(
+    ("most", "best", "is_alone", "lent", "kept"),
+    [
+        (1, None, False, 1, 1),
+        (2, None, False, 1, 1),
+        (2, None, True, 2, 1),
+        (8, None, False, 4, 4),
+        (8, 2, False, 6, 2),
+        (8, 6, False, 4, 4),
+        (8, 2, True, 8, 2),
+    ],
+)
+def test_work_beside_streams_gets_the_cores_that_they_do_not_need_but_half_and_alone_all(
+    most: int, best: int | None, is_alone: bool, lent: int, kept: int
+) -> None:
+    governor = Governor(most, first=best)
+    before = governor.threads(1)
+    assert governor.lend(is_alone=is_alone) == lent
+    assert (governor.threads(1), governor.threads(500)) == (kept, kept)
+    governor.take_back()
+    assert (governor.threads(1), governor.threads(500)) == (before, most)
+
+
+def test_what_is_lent_is_not_taken_for_other_programs_and_is_back_at_once() -> None:
+    time = Time()
+    team = Team(Governor(4), time.clocks())
+    for _ in range(50):
+        time.step(team, num_tokens=500)
+    with team.lend(is_alone=False) as lent:
+        assert [time.step(team, num_tokens=500, borrowers=lent) for _ in range(100)] == [2] * 100
+    assert [time.step(team, num_tokens=500) for _ in range(100)] == [4] * 100
 
 
 def test_what_ran_while_the_engine_was_idle_counts_before_its_first_step() -> None:
