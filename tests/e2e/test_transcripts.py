@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,12 +29,14 @@ PAUSE = np.zeros(16_000)
 LOW, HIGH = _noise(20, is_high=False), _noise(22, is_high=True)
 LONG = wav(np.concatenate([LOW, PAUSE, HIGH, PAUSE, LOW[: 12 * 16_000]]))
 """56 seconds, cut in its pauses: low, high, low."""
+MOST_BYTES = 2_600_000
 
 
 @pytest.fixture(scope="module")
 def hearing(home: Path, media_model: MakeModel) -> Iterator[Sidecar]:
     made = media_model("omni")
-    with Sidecar.start([str(made.model), "--mmproj", str(made.projector), "--slots=2", "--ctx=1024"]) as sidecar:
+    options = ["--mmproj", str(made.projector), "--slots=2", "--ctx=1024", f"--max-media-bytes={MOST_BYTES}"]
+    with Sidecar.start([str(made.model), *options]) as sidecar:
         yield sidecar
 
 
@@ -65,7 +68,7 @@ def test_a_long_sound_is_cut_in_its_pauses_and_its_texts_are_joined_in_order(htt
     assert again["usage"]["input_token_details"]["audio_tokens"] == 3 * 15
     translated = http.post("/v1/audio/translations", files={"file": ("a.wav", LONG)})  # deprecated in OpenAI's client
     assert translated.json()["text"] == "low high low"
-    one = _post(http, wav(_noise(22, is_high=True))).json()
+    one = _post(http, wav(_noise(22, is_high=True)), logit_bias='{"0": 1}').json()
     assert one["text"] == "high"
 
 
@@ -95,9 +98,64 @@ def test_the_official_client_transcribes_and_streams(hearing: Sidecar) -> None:
     assert last.text == "low high low"
 
 
+def test_parts_answered_side_by_side_have_the_texts_that_each_has_alone(http: httpx.Client) -> None:
+    fields = {"response_format": "verbose_json", "timings": "true"}
+    rows = [HIGH[: 16 * 16_000], PAUSE, LOW, PAUSE, LOW[: 18 * 16_000], PAUSE, HIGH]
+    samples = np.concatenate(rows)
+    segments = _post(http, wav(samples), **fields).json()["segments"]
+    assert [segment["text"] for segment in segments] == ["high", "low", "low", "high"]
+    for segment in segments:
+        alone = wav(samples[round(16_000 * segment["start"]) : round(16_000 * segment["end"])])
+        assert _post(http, alone, **fields).json()["text"] == segment["text"]
+    again = _post(http, wav(samples), **fields).json()
+    assert (again["segments"], again["timings"]) == (segments, {"encode_ms": 0, "encode_cached": 4})
+
+
+def test_a_part_that_ended_at_its_limit_is_said_to_be_incomplete(http: httpx.Client) -> None:
+    warnings = [
+        f"the text of {part} is incomplete: the limit of tokens was reached (max_tokens)"
+        for part in ("00:00:00 to 00:00:20", "00:00:20 to 00:00:43", "00:00:43 to 00:00:56")
+    ]
+    for format in ("json", "verbose_json", "text"):
+        cut = _post(http, max_tokens="1", response_format=format)
+        assert cut.headers["x-localllm-truncated"] == "3"
+        if format != "text":
+            assert cut.json()["localllm"]["warnings"] == warnings
+    assert [
+        each["finish_reason"] for each in _post(http, max_tokens="1", response_format="verbose_json").json()["segments"]
+    ] == 3 * ["length"]
+    whole = _post(http)
+    assert "localllm" not in whole.json()
+    assert "x-localllm-truncated" not in whole.headers
+
+
+def test_a_stream_with_verbose_json_has_the_times_of_each_part_as_soon_as_it_is_whole(http: httpx.Client) -> None:
+    fields = {"stream": "true", "response_format": "verbose_json", "max_tokens": "1"}
+    for path in ("transcriptions", "translations"):
+        lines = http.post(f"/v1/audio/{path}", files={"file": ("a.wav", LONG)}, data=fields).text.splitlines()
+        *events, done = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
+        kinds = [event["type"].rpartition(".")[2] for event in events]
+        assert kinds == 3 * ["delta", "segment"]
+        segments = [event for event in events if event["type"] == "transcript.text.segment"]
+        assert done["segments"] == [
+            {name: value for name, value in each.items() if name != "type"} for each in segments
+        ]
+        assert [(each["text"], each["finish_reason"]) for each in segments] == [
+            (word, "length") for word in ("low", "high", "low")
+        ]
+        assert (done["type"], done["text"], done["duration"]) == ("transcript.text.done", "low high low", 56)
+        assert len(done["localllm"]["warnings"]) == 3
+
+
 @pytest.mark.parametrize(
     ("fields", "data", "says"),
     [
+        ({}, bytes(MOST_BYTES + 1), f"at most {MOST_BYTES} are read (max_media_bytes)"),
+        ({"model": "demo"}, LONG, "demo cannot hear audio; these models on this machine do: "),
+        ({"include[]": "logprobs"}, LONG, "include is not supported: log-probabilities"),
+        ({"known_speaker_names[]": "Ada"}, LONG, "known_speaker_names is not supported: speakers"),
+        ({"known_speaker_references[]": "data:,"}, LONG, "known_speaker_references is not supported: speakers"),
+        ({"timestamp_granularities[]": "segment"}, LONG, "needs response_format verbose_json"),
         ({"timestamp_granularities[]": "word", "response_format": "verbose_json"}, LONG, "times of a word"),
         ({"stream": "true", "response_format": "srt"}, LONG, "mutually exclusive"),
         ({"response_format": "xml"}, LONG, "response_format"),
@@ -113,7 +171,7 @@ def test_what_cannot_be_transcribed_is_refused_in_words(
     http: httpx.Client, fields: dict[str, str], data: bytes, says: str
 ) -> None:
     response = _post(http, data, **fields)
-    assert response.status_code == 400, response.text
+    assert response.status_code == (413 if len(data) > MOST_BYTES else 400), response.text
     assert says in response.json()["error"]["message"]
 
 

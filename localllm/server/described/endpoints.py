@@ -267,7 +267,7 @@ OPERATIONS = (
             summary,
             request,
             (audio_replies.TranscriptObject, audio_replies.VerboseTranscript),
-            audio_replies.Event if name == "transcriptions" else None,
+            audio_replies.Event,
             is_form=True,
         )
         for prefix in ("", "/v1")

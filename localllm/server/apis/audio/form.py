@@ -101,7 +101,8 @@ def _values(texts: list[tuple[str, str]], kind: type[msgspec.Struct]) -> dict[st
     for given, text in texts:
         name = given.removesuffix(_ENDS_LIST)
         value = text if inspect.StrType in takes.get(name, {inspect.StrType}) else _decoded(text)
-        if given != name or inspect.ListType in takes.get(name, ()):
+        is_whole = isinstance(value, list | dict)  # written as JSON
+        if given != name or (inspect.ListType in takes.get(name, ()) and not is_whole):
             listed = made.setdefault(name, [])
             assert isinstance(listed, list)
             listed.append(value)

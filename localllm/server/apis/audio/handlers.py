@@ -10,7 +10,6 @@ import secrets
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -18,13 +17,14 @@ from starlette.routing import Route
 from localllm.chat.media_files import MediaReading
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.runtime.runtime import Answer
+from localllm.runtime.transcripts.parts import Growing, in_order
+from localllm.runtime.transcripts.planning import Wanted, plan
 from localllm.server.answers import catalog
 from localllm.server.answers.generation import Asking, asking_of
 from localllm.server.apis.audio import replies
 from localllm.server.apis.audio.form import FILE, read_form
-from localllm.server.apis.audio.instructions import TRANSCRIBE, instruction_for, prompt_of
-from localllm.server.apis.audio.parts import Segment, Transcript, in_order
 from localllm.server.apis.audio.requests import SoundRequest, TranscriptionRequest, TranslationRequest
+from localllm.server.apis.embeddings.replies import truncated_header
 from localllm.server.edge import sse
 from localllm.server.edge.limits import places_of
 from localllm.server.edge.paths import both
@@ -32,7 +32,7 @@ from localllm.server.errors import RateLimited, error_body
 from localllm.server.requests.body import unknown_fields_header
 from localllm.server.requests.field_rules import known
 from localllm.server.state import ServerState
-from localllm.types import GenerationRequest, Media, MediaFile, SoundCuts
+from localllm.types import Delta, GenerationRequest, Media, MediaFile
 
 
 def routes() -> list[Route]:
@@ -65,30 +65,27 @@ async def _respond(request: Request, kind: type[SoundRequest]) -> Response:
     asking = await asking_of(request, body, unknown_fields_header(ignored, strict=settings.strict))
     sound, file = _sound(form.file)
     await _check_hears(state, asking.model)
-    cuts = await sse.unless_gone(request.receive, state.runtime.cut_sound(state.named(asking.model), sound, file))
-    made_of = await _generations(asking, body, sound, file, cuts)
-    transcript = Transcript(
-        cuts.duration_ms / 1000,
-        [Segment(start / 1000, end / 1000) for start, end in cuts.parts_ms],
-        instruction_for(_kind(asking)).begins_after,
+    wanted = Wanted(body.task, body.prompt or "", body.language_code)
+    growing, prompts = await sse.unless_gone(
+        request.receive,
+        plan(state.runtime, state.named(asking.model), lambda: asking.loaded, sound, file, wanted),
     )
+    params = body.params()
+    made_of = [body.generation_of(params, media=(file,), **prompt) for prompt in prompts]
     begun = (await asking.answers(made_of[:1], stream=False)).result() if made_of else []
-    texts = _texts(asking, transcript, begun, made_of[1:], _width(request, asking, len(made_of)))
+    deltas = _deltas(asking, growing, begun, made_of[1:], _width(request, asking, len(made_of)))
+    details = replies.Details(body.task, body.language_code, params.temperature or 0.0, has_timings=bool(body.timings))
     if body.is_streamed:
         id = f"transcript-{secrets.token_hex(12)}"
         answering = asyncio.get_running_loop().create_future()
         answering.set_result(begun)
-        return asking.stream(answering, _events(transcript, texts), lambda error: [sse.data(error_body(error))], id=id)
-    await asking.whole(begun, _drained(texts))
-    return replies.reply(
-        transcript,
-        body.format,
-        task=body.task,
-        language=body.language_code,
-        temperature=body.params().temperature or 0.0,
-        headers=asking.headers,
-        has_timings=bool(body.timings),
-    )
+        events = replies.events(growing, deltas, body.format, details)
+        return asking.stream(answering, events, lambda error: [sse.data(error_body(error))], id=id)
+    await asking.whole(begun, _drained(deltas))
+    transcript = growing.whole()
+    cut_short = (number for number, segment in enumerate(transcript.segments) if segment.cut_short)
+    asking.headers |= truncated_header(tuple(cut_short))
+    return replies.reply(transcript, body.format, details, growing.timings, asking.headers)
 
 
 def _sound(data: bytes) -> tuple[Media, MediaFile]:
@@ -111,39 +108,6 @@ async def _check_hears(state: ServerState, model: str) -> None:
     raise UnsupportedParameter(f"{found.id} cannot hear audio; {remedy} (localllm search audio)", param="model")
 
 
-def _kind(asking: Asking) -> str:
-    """The type of the model's projector."""
-    projector = None if asking.loaded is None else asking.loaded.projector
-    return "" if projector is None or projector.audio is None else projector.audio.type
-
-
-async def _generations(
-    asking: Asking, body: SoundRequest, sound: Media, file: MediaFile, cuts: SoundCuts
-) -> list[GenerationRequest]:
-    """One request per part. Raises `RequestError`s."""
-    kind, params, has_token = _kind(asking), body.params(), False
-    if kind == "voxtral":
-        tokens = await asking.state.runtime.tokenize(
-            asking.state.named(asking.model), TRANSCRIBE, add_special=False, parse_special=True
-        )
-        has_token = len(tokens) == 1
-    return [
-        body.generation_of(
-            params,
-            media=(file,),
-            **prompt_of(
-                kind,
-                msgspec.structs.replace(sound, part_ms=part),
-                body.task,
-                prompt=body.prompt or "",
-                language=body.language_code,
-                has_transcribe_token=has_token,
-            ),
-        )
-        for part in cuts.parts_ms
-    ]
-
-
 def _width(request: Request, asking: Asking, num_parts: int) -> int:
     """How many parts are answered at a time: all slots, or one if the key may not have as many."""
     slots = 1 if asking.loaded is None else asking.loaded.slots
@@ -155,27 +119,18 @@ def _width(request: Request, asking: Asking, num_parts: int) -> int:
     return width
 
 
-async def _texts(
-    asking: Asking, transcript: Transcript, begun: list[Answer], others: list[GenerationRequest], width: int
-) -> AsyncGenerator[str, None]:
-    """What the whole text grows by."""
+async def _deltas(
+    asking: Asking, growing: Growing, begun: list[Answer], others: list[GenerationRequest], width: int
+) -> AsyncGenerator[tuple[int, str, Delta], None]:
+    """The index of a part, what the whole text grows by, and the delta, which has `finish` at the part's end."""
     if not begun:
         return
     async with aclosing(in_order(begun[0], others, asking.one_more, width=width)) as deltas:
         async for index, delta in deltas:
-            if text := transcript.feed(index, delta):
-                yield text
+            yield index, growing.feed(index, delta), delta
 
 
-async def _events(transcript: Transcript, texts: AsyncGenerator[str, None]) -> AsyncGenerator[bytes, None]:
-    async with aclosing(texts):
-        async for text in texts:
-            yield sse.data(msgspec.json.encode(replies.TextDelta(text)))
-    done = replies.TextDone(transcript.text, replies.usage_of(transcript))
-    yield sse.data(msgspec.json.encode(done))
-
-
-async def _drained(texts: AsyncGenerator[str, None]) -> None:
-    async with aclosing(texts):
-        async for _ in texts:
+async def _drained(deltas: AsyncGenerator[tuple[int, str, Delta], None]) -> None:
+    async with aclosing(deltas):
+        async for _ in deltas:
             pass

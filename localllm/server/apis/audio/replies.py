@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any, Literal, NamedTuple
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, structs
 from starlette.responses import Response
 
-from localllm.server.answers.remarks import TimingsObject
-from localllm.server.apis.audio.instructions import Task
-from localllm.server.apis.audio.parts import Segment, Transcript
+from localllm.runtime.transcripts.instructions import Task
+from localllm.runtime.transcripts.parts import Growing
+from localllm.server.answers.remarks import Remarks, TimingsObject, remarks
 from localllm.server.apis.audio.requests import Format
-
-_CUE = "{number}{start} --> {end}\n{text}\n\n"
+from localllm.server.edge import sse
+from localllm.types import Delta, Timings, Usage
+from localllm.types.transcripts import Transcript, TranscriptSegment
 
 
 class InputTokenDetails(msgspec.Struct, frozen=True):
@@ -45,6 +48,8 @@ class TranscriptObject(msgspec.Struct, frozen=True, kw_only=True):
     usage: TranscriptUsage
     timings: TimingsObject | UnsetType = UNSET
     """With `timings`: how long the encoding took, and how many parts were known already."""
+    localllm: Remarks | UnsetType = UNSET
+    """Warnings about parts whose text is incomplete."""
 
 
 class SegmentObject(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +62,8 @@ class SegmentObject(msgspec.Struct, frozen=True, kw_only=True):
     end: float
     text: str
     temperature: float
+    finish_reason: Literal["stop", "length"] = "stop"
+    """`length`: the text is incomplete."""
 
 
 class VerboseTranscript(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,106 +77,118 @@ class VerboseTranscript(msgspec.Struct, frozen=True, kw_only=True):
     segments: list[SegmentObject]
     usage: DurationUsage
     timings: TimingsObject | UnsetType = UNSET
+    localllm: Remarks | UnsetType = UNSET
 
 
 class TextDelta(msgspec.Struct, frozen=True, tag_field="type", tag="transcript.text.delta"):
     delta: str
 
 
-class TextDone(msgspec.Struct, frozen=True, tag_field="type", tag="transcript.text.done"):
+class TextSegment(SegmentObject, frozen=True, tag_field="type", tag="transcript.text.segment"):
+    """With `verbose_json`: a part is whole."""
+
+
+class TextDone(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="transcript.text.done"):
+    """The last event. The fields without a value here are those of `verbose_json`."""
+
     text: str
     usage: TranscriptUsage
+    task: Task | UnsetType = UNSET
+    language: str | UnsetType = UNSET
+    duration: float | UnsetType = UNSET
+    segments: list[SegmentObject] | UnsetType = UNSET
+    localllm: Remarks | UnsetType = UNSET
 
 
-Event = TextDelta | TextDone
+Event = TextDelta | TextSegment | TextDone
 
 
-def usage_of(transcript: Transcript) -> TranscriptUsage:
-    """The tokens of all parts."""
-    all_of = [segment.finish.usage for segment in transcript.segments if segment.finish is not None]
-    prompt, audio = sum(each.prompt_tokens for each in all_of), sum(each.audio_tokens for each in all_of)
-    made, cached = sum(each.completion_tokens for each in all_of), sum(each.cached_tokens for each in all_of)
+class Details(NamedTuple):
+    """What replies repeat of the request."""
+
+    task: Task
+    language: str
+    temperature: float
+    has_timings: bool
+
+
+async def events(
+    growing: Growing, deltas: AsyncGenerator[tuple[int, str, Delta], None], format: Format, details: Details
+) -> AsyncGenerator[bytes, None]:
+    """The stream: the whole text's growth, and with `verbose_json` each part when it is whole."""
+    is_verbose = format == "verbose_json"
+    async with aclosing(deltas):
+        async for index, text, delta in deltas:
+            if text:
+                yield _event(TextDelta(text))
+            if delta.finish is not None and is_verbose:
+                segment = _segment(index, growing.segment(index), details.temperature)
+                yield _event(TextSegment(**structs.asdict(segment)))
+    transcript = growing.whole()
+    done = TextDone(text=transcript.text, usage=_usage(transcript.usage), localllm=remarks(transcript.warnings))
+    if is_verbose:
+        done = structs.replace(done, **_verbose(transcript, details))
+    yield _event(done)
+
+
+def _event(event: Event) -> bytes:
+    return sse.data(msgspec.json.encode(event))
+
+
+def _usage(usage: Usage) -> TranscriptUsage:
     return TranscriptUsage(
-        input_tokens=prompt,
-        output_tokens=made,
-        total_tokens=prompt + made,
-        input_token_details=InputTokenDetails(audio, prompt - audio, cached),
+        input_tokens=usage.prompt_tokens,
+        output_tokens=usage.completion_tokens,
+        total_tokens=usage.total_tokens,
+        input_token_details=InputTokenDetails(
+            usage.audio_tokens, usage.prompt_tokens - usage.audio_tokens, usage.cached_tokens
+        ),
     )
 
 
-def timings_of(transcript: Transcript) -> TimingsObject:
+def _timings(timings: Sequence[Timings]) -> TimingsObject:
     """How long the encoding of all parts took."""
-    timings = [segment.finish.timings for segment in transcript.segments if segment.finish is not None]
     encode_s, known = sum(each.encode_s for each in timings), sum(each.cached_encodes for each in timings)
     return TimingsObject(encode_ms=round(1000 * encode_s, 3), encode_cached=known)
 
 
-def srt(transcript: Transcript) -> str:
-    """SubRip subtitles, one for each part with text."""
-    return "".join(_cues(transcript, lambda number: f"{number}\n", ","))
-
-
-def vtt(transcript: Transcript) -> str:
-    """WebVTT subtitles."""
-    return "WEBVTT\n\n" + "".join(_cues(transcript, lambda _: "", "."))
-
-
-def _cues(transcript: Transcript, numbered: Callable[[int], str], point: str) -> Iterator[str]:
-    segments = [segment for segment in transcript.segments if transcript.text_of(segment)]
-    for number, segment in enumerate(segments, 1):
-        yield _CUE.format(
-            number=numbered(number),
-            start=_clock(segment.start_s, point),
-            end=_clock(segment.end_s, point),
-            text=" ".join(transcript.text_of(segment).split()),  # a blank line would end the cue
-        )
-
-
-def _clock(seconds: float, point: str) -> str:
-    whole, milliseconds = divmod(round(1000 * seconds), 1000)
-    return f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}{point}{milliseconds:03}"
-
-
 def reply(
-    transcript: Transcript,
-    format: Format,
-    *,
-    task: Task,
-    language: str,
-    temperature: float,
-    headers: dict[str, str],
-    has_timings: bool,
+    transcript: Transcript, format: Format, details: Details, timings: Sequence[Timings], headers: dict[str, str]
 ) -> Response:
-    """The whole transcript."""
+    """The whole transcript. `timings`: those of its parts."""
     if format == "vtt":
-        return Response(vtt(transcript), media_type="text/vtt", headers=headers)
+        return Response(transcript.vtt, media_type="text/vtt", headers=headers)
     if format in ("text", "srt"):
-        content = srt(transcript) if format == "srt" else f"{transcript.text}\n"
+        content = transcript.srt if format == "srt" else f"{transcript.text}\n"
         return Response(content, media_type="text/plain", headers=headers)
-    timings = timings_of(transcript) if has_timings else UNSET
-    made: msgspec.Struct = TranscriptObject(text=transcript.text, usage=usage_of(transcript), timings=timings)
+    extras: dict[str, Any] = {"localllm": remarks(transcript.warnings)}
+    if details.has_timings:
+        extras["timings"] = _timings(timings)
+    made: msgspec.Struct = TranscriptObject(text=transcript.text, usage=_usage(transcript.usage), **extras)
     if format == "verbose_json":
-        made = VerboseTranscript(
-            task=task,
-            language=language,
-            duration=transcript.duration_s,
-            text=transcript.text,
-            segments=[
-                _segment(number, segment, transcript.text_of(segment), temperature)
-                for number, segment in enumerate(transcript.segments)
-            ],
-            usage=DurationUsage(transcript.duration_s),
-            timings=timings,
-        )
+        usage = DurationUsage(transcript.duration_s)
+        made = VerboseTranscript(text=transcript.text, usage=usage, **_verbose(transcript, details), **extras)
     return Response(msgspec.json.encode(made), media_type="application/json", headers=headers)
 
 
-def _segment(number: int, segment: Segment, text: str, temperature: float) -> SegmentObject:
+def _verbose(transcript: Transcript, details: Details) -> dict[str, Any]:
+    return {
+        "task": details.task,
+        "language": details.language,
+        "duration": transcript.duration_s,
+        "segments": [
+            _segment(number, segment, details.temperature) for number, segment in enumerate(transcript.segments)
+        ],
+    }
+
+
+def _segment(number: int, segment: TranscriptSegment, temperature: float) -> SegmentObject:
     return SegmentObject(
         id=number,
         seek=int(100 * segment.start_s),
         start=segment.start_s,
         end=segment.end_s,
-        text=text,
+        text=segment.text,
         temperature=temperature,
+        finish_reason="stop" if segment.cut_short is None else "length",
     )

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
-from localllm.server.apis.audio.instructions import Task
+from localllm.runtime.transcripts.instructions import Task
 from localllm.server.requests.field_rules import Fates, RefusedField
 from localllm.server.requests.sampling import SamplingFields
 from localllm.types import SamplingParams
@@ -41,6 +41,7 @@ class SoundRequest(SamplingFields, frozen=True, kw_only=True):
     response_format: Format | None = None
     max_tokens: int | None = None
     """Of each part's text."""
+    stream: bool | None = None
 
     @property
     def format(self) -> Format:
@@ -53,7 +54,7 @@ class SoundRequest(SamplingFields, frozen=True, kw_only=True):
 
     @property
     def is_streamed(self) -> bool:
-        return False
+        return bool(self.stream)
 
     def limit(self) -> int | None:
         return self.max_tokens
@@ -65,6 +66,12 @@ class SoundRequest(SamplingFields, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raises `RequestError`s for fields that contradict each other."""
+        if self.is_streamed and self.format in ("srt", "vtt"):
+            raise InvalidParameter(
+                f"stream and response_format {self.format} are mutually exclusive; a stream with verbose_json has the "
+                "times of segments",
+                param="stream",
+            )
 
 
 class TranslationRequest(SoundRequest, frozen=True, kw_only=True):
@@ -79,26 +86,17 @@ class TranscriptionRequest(SoundRequest, frozen=True, kw_only=True):
 
     language: str | None = None
     """Of the sound, e.g. `de`."""
-    stream: bool | None = None
     timestamp_granularities: list[str] | None = None
 
     @property
     def language_code(self) -> str:
         return self.language or ""
 
-    @property
-    def is_streamed(self) -> bool:
-        return bool(self.stream)
-
     def check(self) -> None:
+        super().check()
         if self.language and not _LANGUAGE.fullmatch(self.language):
             raise InvalidParameter(
                 f"language must be a code or name such as de, got {clipped(self.language)!r}", param="language"
-            )
-        if self.is_streamed and self.format not in ("json", "text"):
-            raise InvalidParameter(
-                f"a stream has events of text, so stream and response_format {self.format} are mutually exclusive",
-                param="stream",
             )
         for granularity in self.timestamp_granularities or ():
             if granularity != "segment":

@@ -14,8 +14,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from localllm.errors import Draining
 from localllm.runtime.runtime import Answer
-from localllm.types import Delta, Finish, GenerationRequest
+from localllm.types import Delta, Finish, GenerationRequest, Timings, Usage
+from localllm.types.transcripts import CutShort, Transcript, TranscriptSegment
 
 Ask = Callable[[GenerationRequest], Awaitable[Answer]]
 MAX_HEAD = 100
@@ -61,8 +63,8 @@ def _end(queue: asyncio.Queue[Delta | None], _: asyncio.Task[None]) -> None:
 
 
 @dataclass
-class Segment:
-    """A part, and its text so far."""
+class Part:
+    """A part of the sound, and its text so far."""
 
     start_s: float
     end_s: float
@@ -71,39 +73,73 @@ class Segment:
 
 
 @dataclass
-class Transcript:
-    """The texts of all parts."""
+class Growing:
+    """The transcript of a sound while its parts are being answered."""
 
     duration_s: float
-    segments: list[Segment] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
     begins_after: str = ""
     """What may stand before a part's text, up to here."""
 
     def feed(self, index: int, delta: Delta) -> str:
         """What the whole text grows by; parts come in order."""
-        segment = self.segments[index]
+        part = self.parts[index]
         before = self.text
-        segment.written += delta.text
-        segment.finish = delta.finish or segment.finish
+        part.written += delta.text
+        part.finish = delta.finish or part.finish
         return self.text[len(before) :]
 
-    def text_of(self, segment: Segment) -> str:
-        """Without spaces around it, and what stands before it."""
-        if self.begins_after:
-            head, marker, behind = segment.written.partition(self.begins_after)
-            if not marker and segment.finish is None and len(head) < MAX_HEAD:
-                return ""
-            return (behind if marker else head).strip()
-        return segment.written.strip()
+    def segment(self, index: int) -> TranscriptSegment:
+        """A part as it is now. Raises `Draining` if it was cancelled by the server: the text is not whole."""
+        part = self.parts[index]
+        return TranscriptSegment(
+            start_s=part.start_s, end_s=part.end_s, text=self._text_of(part), cut_short=_cut_short(part.finish)
+        )
+
+    def whole(self) -> Transcript:
+        """The transcript, when all parts are answered. Raises as `segment`."""
+        segments = tuple(self.segment(index) for index in range(len(self.parts)))
+        return Transcript(text=self.text, duration_s=self.duration_s, segments=segments, usage=self._usage())
 
     @property
     def text(self) -> str:
         """The texts of all parts, with a space between them where their script has spaces."""
         whole = ""
-        for segment in self.segments:
-            text = self.text_of(segment)
+        for part in self.parts:
+            text = self._text_of(part)
             whole += f" {text}" if whole and text and not (_is_wide(whole[-1]) or _is_wide(text[0])) else text
         return whole
+
+    @property
+    def timings(self) -> Sequence[Timings]:
+        """Of the parts that are answered."""
+        return [part.finish.timings for part in self.parts if part.finish is not None]
+
+    def _text_of(self, part: Part) -> str:
+        """Without spaces around it, and what stands before it."""
+        if self.begins_after:
+            head, marker, behind = part.written.partition(self.begins_after)
+            if not marker and part.finish is None and len(head) < MAX_HEAD:
+                return ""
+            return (behind if marker else head).strip()
+        return part.written.strip()
+
+    def _usage(self) -> Usage:
+        all_of = [part.finish.usage for part in self.parts if part.finish is not None]
+        return Usage(
+            prompt_tokens=sum(each.prompt_tokens for each in all_of),
+            completion_tokens=sum(each.completion_tokens for each in all_of),
+            cached_tokens=sum(each.cached_tokens for each in all_of),
+            audio_tokens=sum(each.audio_tokens for each in all_of),
+        )
+
+
+def _cut_short(finish: Finish | None) -> CutShort | None:
+    if finish is None or finish.reason == "stop":
+        return None
+    if finish.reason == "cancelled":
+        raise Draining("the transcript was cancelled by the server")
+    return "timeout" if finish.reason == "timeout" else "context" if finish.is_context_full else "max_tokens"
 
 
 def _is_wide(character: str) -> bool:

@@ -1,0 +1,70 @@
+"""What a model is asked for the transcript of one sound: where it is cut, and a prompt for each part.
+
+Knows no API's format and no sampling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from localllm.runtime.runtime import Runtime
+from localllm.runtime.transcripts.instructions import TRANSCRIBE, Task, instruction_for, prompt_of
+from localllm.runtime.transcripts.parts import Growing, Part
+from localllm.types import LoadedModel, Media, MediaFile
+
+
+class Wanted(NamedTuple):
+    """What is to be written down."""
+
+    task: Task = "transcribe"
+    prompt: str = ""
+    """What the model is asked, in place of what its kind was trained for."""
+    language: str = ""
+    """Of the sound; empty: the model finds out."""
+
+
+class Plan(NamedTuple):
+    """`prompts`: the prompt of each part, as fields of `GenerationRequest`."""
+
+    growing: Growing
+    prompts: list[dict[str, Any]]
+
+
+async def plan(
+    runtime: Runtime,
+    model_id: str,
+    loaded: Callable[[], LoadedModel | None],
+    sound: Media,
+    file: MediaFile,
+    wanted: Wanted,
+) -> Plan:
+    """Cuts the sound. `loaded`: the model, once it is loaded. Raises `InvalidParameter`, `UnsupportedParameter`."""
+    cuts = await runtime.cut_sound(model_id, sound, file)
+    model = loaded()
+    projector = None if model is None else model.projector
+    kind = "" if projector is None or projector.audio is None else projector.audio.type
+    has_token = False
+    if kind == "voxtral":
+        has_token = len(await runtime.tokenize(model_id, TRANSCRIBE, add_special=False, parse_special=True)) == 1
+    growing = Growing(
+        cuts.duration_ms / 1000,
+        [Part(start / 1000, end / 1000) for start, end in cuts.parts_ms],
+        instruction_for(kind).begins_after,
+    )
+    return Plan(
+        growing,
+        [
+            prompt_of(
+                kind,
+                replace(sound, part_ms=part),
+                wanted.task,
+                prompt=wanted.prompt,
+                language=wanted.language,
+                has_transcribe_token=has_token,
+            )
+            for part in cuts.parts_ms
+        ],
+    )
