@@ -23,6 +23,7 @@ from localllm.cli.options import (
     manage,
     model_settings,
     rpc_worker,
+    transcribe,
     tune,
 )
 from localllm.cli.options import help as help_command
@@ -258,7 +259,16 @@ def doctor(
     raise Exit(examine(config.load(settings), model, as_json=as_json, fresh=fresh))
 
 
-COMMANDS.update(run=run, embed=embed.embed, serve=serve, launch=launch, show=show, ps=ps, stop=stop)
+COMMANDS.update(
+    run=run,
+    embed=embed.embed,
+    transcribe=transcribe.transcribe,
+    serve=serve,
+    launch=launch,
+    show=show,
+    ps=ps,
+    stop=stop,
+)
 app_command.add_to(COMMANDS)
 COMMANDS.update(fit=fit.fit)
 COMMANDS["set"] = model_settings.set_

@@ -17,19 +17,17 @@ import msgspec
 
 from localllm.client import replies
 from localllm.client.connection import closing_connections, connect
+from localllm.client.events import data_of, deltas, event_of, transcript_of, typed
 from localllm.client.messages import to_json_values
 from localllm.client.replies import EmbeddedTexts as EmbeddedTexts
-from localllm.client.replies import Limit, ModelEntry, RankedTexts
-from localllm.client.sse import EventDecoder
+from localllm.client.replies import ModelEntry, RankedTexts
 from localllm.errors import Cancelled, InternalError, LocalLLMError, Unavailable, UnsupportedParameter, sentence_of
 from localllm.system.cancel import Cancel
-from localllm.types import Delta, Finish, FinishReason, MediaFile, Message, SamplingParams, Timings, Usage, wire
+from localllm.types import Delta, Finish, MediaFile, Message, SamplingParams, Timings, Usage, wire
 from localllm.types.states import AvailableModel, PullState
+from localllm.types.transcripts import Transcript, TranscriptSegment
 
 T = TypeVar("T")
-
-
-_NOTHING = Delta()
 
 
 class KeyRequired(LocalLLMError):
@@ -105,8 +103,8 @@ class Client:
         """
         asked = {"model": model, "ctx": ctx, "slots": slots, "keep_alive": keep_alive}
         with self._posted("/localllm/load", _without_none(asked), cancel) as response:
-            for data in _data(response):
-                event = _event(data, wire.LoadEvent)
+            for data in data_of(response):
+                event = event_of(data, wire.LoadEvent)
                 on_progress(event.fraction)
                 if event.status == "ready":
                     return event.model
@@ -125,8 +123,8 @@ class Client:
         Raises `ModelNotFound`, `PullFailed`s, `DiskFull`, `Cancelled`.
         """
         with self._posted("/localllm/pull", {"model": model}, cancel) as response:
-            for data in _data(response):
-                event = _event(data, wire.PullEvent)
+            for data in data_of(response):
+                event = event_of(data, wire.PullEvent)
                 if event.progress:
                     on_progress(event.progress)
                 if event.model:
@@ -226,6 +224,32 @@ class Client:
         asked = {"query": query, "documents": documents, "raw_scores": raw_scores, "truncate": truncate}
         return self._post("/v1/rerank", {"model": model, **asked}, RankedTexts, cancel)
 
+    def transcribe(
+        self,
+        model: str,
+        sound: bytes,
+        params: SamplingParams = SamplingParams(temperature=0.0),  # noqa: B008
+        *,
+        language: str | None = None,
+        translate: bool = False,
+        prompt: str | None = None,
+        cancel: Cancel | None = None,
+    ) -> Generator[TranscriptSegment | Transcript]:
+        """Write down what is said in the file of a sound: each segment when it is whole, then the transcript.
+
+        language: of the sound, such as `de`. translate: into English. prompt: what the model is asked, in place of
+        what its kind was trained for. Raises `LocalLLMError`s, `Cancelled`.
+        """
+        asked: dict[str, Any] = {"model": model, "prompt": prompt, "language": language}
+        asked |= {"stream": True, "response_format": "verbose_json", **msgspec.structs.asdict(params)}
+        path = f"/v1/audio/{'translations' if translate else 'transcriptions'}"
+        with self._posted(path, _without_none(asked), cancel, file=sound) as response:
+            for made in transcript_of(response):
+                yield made
+                if isinstance(made, Transcript):
+                    return
+        raise ServerGone("the server closed the connection before the transcript ended")
+
     def tokenize(self, model: str, text: str, *, add_special: bool = True) -> list[int]:
         """Token ids of a text, with a leading BOS unless `add_special` is off. Raises `LocalLLMError`s."""
         asked = {"model": model, "content": text, "add_special": add_special}
@@ -261,7 +285,7 @@ class Client:
         asked = _without_none({"model": model, **fields, **msgspec.structs.asdict(params), **extras})
         try:
             with self._posted(path, asked, cancel) as response:
-                yield from _deltas(_chunks(response))
+                yield from deltas(response)
         except Cancelled:
             yield Delta(finish=Finish("cancelled", Usage(0, 0), Timings(0.0, 0.0, 0.0)))
 
@@ -272,23 +296,27 @@ class Client:
             raise _server_gone(error) from error
         if response.status_code != httpx.codes.OK:
             raise _to_error(response.content)
-        return _typed(response.content, kind)
+        return typed(response.content, kind)
 
     def _post(self, path: str, asked: Mapping[str, Any], kind: type[T], cancel: Cancel | None = None) -> T:
         with self._posted(path, asked, cancel) as response:
-            return _typed(response.read(), kind)
+            return typed(response.read(), kind)
 
     @contextlib.contextmanager
-    def _posted(self, path: str, asked: Mapping[str, Any], cancel: Cancel | None = None) -> Iterator[httpx.Response]:
-        """Raises `Cancelled` inside the block, too, once `cancel` is used."""
-        body, headers = _json(asked), {"content-type": "application/json"}
+    def _posted(
+        self, path: str, asked: Mapping[str, Any], cancel: Cancel | None = None, *, file: bytes | None = None
+    ) -> Iterator[httpx.Response]:
+        """As JSON, or with a `file` as a form. Raises `Cancelled` inside the block, too, once `cancel` is used."""
+        body: dict[str, Any] = {"content": _json(asked), "headers": {"content-type": "application/json"}}
+        if file is not None:
+            body = {"data": {name: _field(value) for name, value in asked.items()}, "files": {"file": file}}
         with contextlib.ExitStack() as stack:
             http, extensions = self._http, {}
             if cancel is not None:  # only a dedicated connection can be closed at any time
                 http = stack.enter_context(connect(self.url, self.token))
                 extensions = {"trace": stack.enter_context(closing_connections(cancel))}
             try:
-                with http.stream("POST", path, content=body, headers=headers, extensions=extensions) as response:
+                with http.stream("POST", path, **body, extensions=extensions) as response:
                     if response.status_code != httpx.codes.OK:
                         raise _to_error(response.read())
                     yield response
@@ -298,68 +326,22 @@ class Client:
                 raise _server_gone(error) from error
 
 
-def _json(asked: Mapping[str, Any]) -> bytes:
+def _json(asked: Any) -> bytes:
     try:
         return msgspec.json.encode(asked)
     except UnicodeEncodeError:  # an unpaired surrogate: escaped, so that the server replaces it and says so
         return json.dumps(msgspec.to_builtins(asked)).encode()
 
 
+def _field(value: Any) -> Any:
+    """A value of a form: texts as such, lists of them as repeated fields, anything else as JSON."""
+    if isinstance(value, tuple | list) and all(isinstance(each, str) for each in value):
+        return list(value)
+    return value if isinstance(value, str) else _json(value).decode()
+
+
 def _without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _typed(body: bytes | str, kind: type[T]) -> T:
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except msgspec.DecodeError as error:
-        raise InternalError(f"not a localllm server: it answered {body[:200]!r}") from error
-
-
-def _data(response: httpx.Response) -> Iterator[str]:
-    """The data of each event, without the final `[DONE]`."""
-    decoder = EventDecoder()
-    for piece in response.iter_bytes():
-        for data in decoder.feed(piece):
-            if data == "[DONE]":
-                return
-            yield data
-
-
-def _event(data: str, kind: type[T]) -> T:
-    """Decodes an event; raises the error if it is one."""
-    failure = _typed(data, replies.Failure)
-    if failure.error is not None:
-        raise replies.to_error(failure.error)
-    return _typed(data, kind)
-
-
-def _chunks(response: httpx.Response) -> Iterator[replies.Chunk]:
-    for data in _data(response):
-        yield _typed(data, replies.Chunk)
-
-
-def _deltas(chunks: Iterator[replies.Chunk]) -> Generator[Delta]:
-    """Deltas as they arrive; reason, timings and usage of the last two chunks are combined into one `Finish`."""
-    reason: FinishReason | None = None
-    timings = Timings(0.0, 0.0, 0.0)
-    limit: Limit | None = None
-    for chunk in chunks:
-        if chunk.error is not None:
-            raise replies.to_error(chunk.error)
-        for choice in chunk.choices:
-            delta = choice.to_delta(chunk.localllm)
-            if delta != _NOTHING:
-                yield delta
-            reason = choice.reason or reason
-        if chunk.localllm.limit == "timeout":
-            reason = "timeout"
-        limit = chunk.localllm.limit or limit
-        timings = chunk.timings or timings
-        if chunk.usage is not None and reason is not None:
-            is_full, is_closed = limit == "context", limit == "closed"
-            usage = chunk.usage.to_usage()
-            yield Delta(finish=Finish(reason, usage, timings, is_context_full=is_full, is_closed=is_closed))
 
 
 def _to_error(body: bytes) -> LocalLLMError:

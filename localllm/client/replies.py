@@ -8,6 +8,7 @@ import msgspec
 
 from localllm.errors import ErrorInfo, LocalLLMError, from_info
 from localllm.types import CallDelta, Delta, FinishReason, MediaKind, Timings, Usage
+from localllm.types.transcripts import Transcript, TranscriptSegment
 from localllm.types.wire import ErrorObject
 
 
@@ -174,6 +175,58 @@ class Chunk(msgspec.Struct, frozen=True):
     timings: Timings | None = None
     error: ErrorObject | None = None
     localllm: Remarks = Remarks()
+
+
+class TranscriptEvent(msgspec.Struct, frozen=True):
+    type: str
+
+
+class SegmentObject(msgspec.Struct, frozen=True):
+    """A part of a transcript."""
+
+    start: float
+    end: float
+    text: str
+    finish_reason: Literal["stop", "length"]
+    limit: Literal["context", "timeout"] | None = None
+
+    def to_segment(self) -> TranscriptSegment:
+        cut_short = None if self.finish_reason == "stop" else self.limit or "max_tokens"
+        return TranscriptSegment(start_s=self.start, end_s=self.end, text=self.text, cut_short=cut_short)
+
+
+class InputDetails(msgspec.Struct, frozen=True):
+    audio_tokens: int
+    cached_tokens: int
+
+
+class TranscriptUsage(msgspec.Struct, frozen=True):
+    input_tokens: int
+    output_tokens: int
+    input_token_details: InputDetails
+
+
+class TranscriptObject(msgspec.Struct, frozen=True):
+    """The last event of a transcript."""
+
+    text: str
+    duration: float
+    segments: list[SegmentObject]
+    usage: TranscriptUsage
+
+    def to_transcript(self) -> Transcript:
+        details = self.usage.input_token_details
+        return Transcript(
+            text=self.text,
+            duration_s=self.duration,
+            segments=tuple(segment.to_segment() for segment in self.segments),
+            usage=Usage(
+                self.usage.input_tokens,
+                self.usage.output_tokens,
+                details.cached_tokens,
+                audio_tokens=details.audio_tokens,
+            ),
+        )
 
 
 class Tokens(msgspec.Struct, frozen=True):

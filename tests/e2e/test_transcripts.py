@@ -1,8 +1,11 @@
-"""Sounds become texts through a real server: every format, streamed, cut at silences, and what is refused."""
+"""Sounds become texts through a real server: every format, streamed, cut at silences, and what is refused; and through
+the command that uses it."""
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ import httpx
 import numpy as np
 import pytest
 
+from localllm.cli.app import run_app
 from localllm.client.sidecar import Sidecar
 from tests.later import openai
 from tests.models.media import MediaModel, MediaModelKind
@@ -186,3 +190,102 @@ def test_silence_has_no_text_and_a_client_that_leaves_frees_the_slots(http: http
         next(response.iter_bytes())
     assert _post(http).json()["text"] == "low high low"
     assert all(not slot["is_processing"] for slot in http.get("/slots").json())
+
+
+Transcribe = Callable[..., int]
+
+
+@pytest.fixture
+def transcribe(hearing: Sidecar, monkeypatch: pytest.MonkeyPatch) -> Transcribe:
+    """`localllm transcribe` in this process, with the running server."""
+    monkeypatch.setenv("LOCALLLM_PORT", hearing.url.rpartition(":")[2])
+    monkeypatch.setenv("LOCALLLM_API_KEY", hearing.token)
+
+    def run(*args: str | Path, stdin: bytes = b"") -> int:
+        monkeypatch.setattr(sys, "argv", ["localllm", "transcribe", *map(str, args)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        return run_app()
+
+    return run
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Path:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "talk.wav").write_bytes(LONG)
+    (file := tmp_path / "talk.wav").write_bytes(LONG)
+    return file
+
+
+def test_the_command_writes_a_line_for_each_part(
+    transcribe: Transcribe, talk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert transcribe(talk) == 0
+    assert capsys.readouterr() == ("low\nhigh\nlow\n", "")
+    assert transcribe("-", "--format", "json", "--language", "de", "--translate", stdin=LONG) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert (made["file"], made["text"], made["usage"]["audio_tokens"]) == ("-", "low high low", 45)
+    assert transcribe(talk, "--format", "verbose_json", "--max-tokens", "1") == 0
+    out, err = capsys.readouterr()
+    assert [each["finish_reason"] for each in json.loads(out)["segments"]] == 3 * ["length"]
+    assert err.splitlines() == [
+        f"localllm: {talk}: the text of {part} is incomplete: the limit of tokens was reached (max_tokens)"
+        for part in ("00:00:00 to 00:00:20", "00:00:20 to 00:00:43", "00:00:43 to 00:00:56")
+    ]
+
+
+def test_the_command_writes_files_and_goes_on_behind_one_that_fails(
+    transcribe: Transcribe, talk: Path, http: httpx.Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = talk.parent
+    (folder / "broken.mp3").write_bytes(b"ID3" + bytes(500))
+    assert transcribe(folder / "broken.mp3", talk, "--format", "vtt", "--output", folder / "made") == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(f"localllm: {folder / 'broken.mp3'}: the sound is of no format")
+    assert [each.name for each in (folder / "made").iterdir()] == ["talk.vtt"]
+    assert (folder / "made" / "talk.vtt").read_text() == _post(http, response_format="vtt").text
+    assert transcribe(talk, "--output", folder / "talk.srt") == 0
+    assert (folder / "talk.srt").read_text() == _post(http, response_format="srt").text
+    assert transcribe(talk, folder / "broken.mp3") == 2
+    assert capsys.readouterr().out == f"==> {talk} <==\nlow\nhigh\nlow\n\n==> {folder / 'broken.mp3'} <==\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["gone.wav"], "gone.wav cannot be read: No such file or directory"),
+        (["talk.wav", "--model", "demo"], "demo cannot hear audio: it has no projector (mmproj); "),
+        (["talk.wav", "-", "-"], "- is given twice"),
+        (["talk.wav", "-", "--format", "srt"], "need files of their own: --output DIR"),
+        (["talk.wav", "--output", "talk.wav"], "would overwrite a sound"),
+        (["talk.wav", "other/talk.wav", "--output", "made"], "would both be written to"),
+        (["talk.wav", "--output", "talk.wav/x.txt"], "--output cannot be written"),
+    ],
+)
+def test_the_command_refuses_before_a_model_is_asked(
+    transcribe: Transcribe,
+    talk: Path,
+    args: list[str],
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(talk.parent)
+    assert transcribe(*args) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_without_a_model_that_hears_the_command_says_how_to_get_one(
+    transcribe: Transcribe,
+    talk: Path,
+    home: Path,
+    media_model: MakeModel,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("LOCALLLM_PORT", "0")
+    assert transcribe(talk) == 2
+    assert "no model on this machine hears; localllm pull voxtral downloads one that does" in capsys.readouterr().err
+    assert transcribe(talk, "--model", media_model("mlp").model) == 2
+    assert "cannot hear audio; localllm pull voxtral" in capsys.readouterr().err

@@ -132,7 +132,8 @@ class Attachments:
             why = error.strerror if isinstance(error, OSError) else "not a path"
             raise InvalidParameter(f"{path} cannot be read: {why or error}", param="media") from error
         if len(data) > most:
-            raise _too_large(str(path), f"more than {size(most)}", most, "max_document_bytes")
+            setting = "max_document_bytes" if most == self._bounds.max_document_bytes else "max_media_bytes"
+            raise _too_large(str(path), f"more than {size(most)}", most, setting)
         return data
 
     def _fetched(self, url: str) -> bytes:

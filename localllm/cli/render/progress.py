@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 import time
+
+from localllm.system.printable import printable
 
 _PATIENCE_S = 0.4
 """A load that takes less shows no progress."""
@@ -33,6 +36,30 @@ class LoadProgress:
             sys.stderr.write("\r" + " " * 30 + "\r")
             sys.stderr.flush()
             self._drawn = False
+
+
+class PartProgress:
+    """How far something long is, on a line of stderr: `talk.mp3: 00:12:30`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._visible = sys.stderr.isatty()
+        self._drawn = False
+
+    def draw(self, text: str) -> None:
+        """In place of what is there."""
+        if self._visible:
+            columns = shutil.get_terminal_size().columns
+            self._drawn = True
+            sys.stderr.write(f"{_CLEAR}{printable(f'{self._name}: {text}')[-columns + 1 :]}")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Leave the line empty."""
+        if self._drawn:
+            self._drawn = False
+            sys.stderr.write(_CLEAR)
+            sys.stderr.flush()
 
 
 class Waiting:

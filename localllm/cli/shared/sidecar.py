@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from localllm.cli.options.settings import as_arguments
@@ -58,26 +59,44 @@ class Serving:
 
 
 @contextlib.contextmanager
-def begin(model: str, load: Mapping[str, Any], settings: Settings, *, logs_to_file: bool) -> Iterator[Serving]:
+def begin(
+    model: str,
+    load: Mapping[str, Any],
+    settings: Settings,
+    *,
+    logs_to_file: bool,
+    slots: int | None = 1,
+    own: Mapping[str, Any] = MappingProxyType({}),
+) -> Iterator[Serving]:
     """Find or start a server for `model`, without waiting. A path, or an option for loading, needs our own server.
 
-    `logs_to_file`: our own server logs to `logs/run.log`, not into the chat.
+    `logs_to_file`: our own server logs to `logs/run.log`, not into the chat. `slots`: of our own server, unless they
+    are set; None: its default. `own`: more settings of our own server, for which none is started.
     """
-    load = {name: value for name, value in load.items() if name != "api_key"}  # for a server that runs
-    if is_name(model) and not as_arguments(load) and is_anybody_there(settings):
+    load = _for_loading(load)
+    if is_name(model) and may_be_running(load) and is_anybody_there(settings):
         running = find_server(settings, lambda why: report.say(f"localllm: {why}; starting another one"))
         if running is not None:
             with running:
                 yield Serving(model, None, running)
                 return
-    # A single user needs one slot; a second one would only cost memory.
-    slots = [] if _sets_slots(model, settings) else ["--slots=1"]
-    arguments = [model, *slots, *as_arguments(load)]
+    # A single chat needs one slot; a second one would only cost memory.
+    default = {} if slots is None or _sets_slots(model, settings) else {"slots": slots}
+    arguments = [model, *as_arguments({**default, **own}), *as_arguments(load)]
     arguments += [] if settings.verbose else ["--log-level=warning"]
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(_log_file(settings)) if logs_to_file else sys.stderr
         sidecar = stack.enter_context(Sidecar.spawn(arguments, stderr=log))
         yield Serving(model, sidecar, None)
+
+
+def may_be_running(load: Mapping[str, Any]) -> bool:
+    """Whether a running server will do: no option for loading is given."""
+    return not as_arguments(_for_loading(load))
+
+
+def _for_loading(load: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in load.items() if name != "api_key"}  # that is for a server that runs
 
 
 def _sets_slots(model: str, settings: Settings) -> bool:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from localllm.runtime.transcripts.instructions import Task
 from localllm.runtime.transcripts.parts import Growing
-from localllm.server.answers.remarks import Remarks, TimingsObject, remarks
+from localllm.server.answers.remarks import Limit, Remarks, TimingsObject, remarks
 from localllm.server.apis.audio.requests import Format
 from localllm.server.edge import sse
 from localllm.types import Delta, Timings, Usage
@@ -64,6 +64,8 @@ class SegmentObject(msgspec.Struct, frozen=True, kw_only=True):
     temperature: float
     finish_reason: Literal["stop", "length"] = "stop"
     """`length`: the text is incomplete."""
+    limit: Limit | UnsetType = UNSET
+    """What ended it with the reason `length`, if it was not its token limit."""
 
 
 class VerboseTranscript(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,4 +193,5 @@ def _segment(number: int, segment: TranscriptSegment, temperature: float) -> Seg
         text=segment.text,
         temperature=temperature,
         finish_reason="stop" if segment.cut_short is None else "length",
+        limit=UNSET if segment.cut_short is None or segment.cut_short == "max_tokens" else segment.cut_short,
     )

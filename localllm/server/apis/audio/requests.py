@@ -38,6 +38,8 @@ class SoundRequest(SamplingFields, frozen=True, kw_only=True):
     """Optional while exactly one model is loaded."""
     prompt: str | None = None
     """What the model is asked, in place of what its kind was trained for."""
+    language: str | None = None
+    """Of the sound, e.g. `de`."""
     response_format: Format | None = None
     max_tokens: int | None = None
     """Of each part's text."""
@@ -49,8 +51,8 @@ class SoundRequest(SamplingFields, frozen=True, kw_only=True):
 
     @property
     def language_code(self) -> str:
-        """Of the sound; empty: the model finds out."""
-        return ""
+        """Empty: the model finds out."""
+        return self.language or ""
 
     @property
     def is_streamed(self) -> bool:
@@ -66,6 +68,10 @@ class SoundRequest(SamplingFields, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raises `RequestError`s for fields that contradict each other."""
+        if self.language and not _LANGUAGE.fullmatch(self.language):
+            raise InvalidParameter(
+                f"language must be a code or name such as de, got {clipped(self.language)!r}", param="language"
+            )
         if self.is_streamed and self.format in ("srt", "vtt"):
             raise InvalidParameter(
                 f"stream and response_format {self.format} are mutually exclusive; a stream with verbose_json has the "
@@ -84,20 +90,10 @@ class TranslationRequest(SoundRequest, frozen=True, kw_only=True):
 class TranscriptionRequest(SoundRequest, frozen=True, kw_only=True):
     """`POST /v1/audio/transcriptions`."""
 
-    language: str | None = None
-    """Of the sound, e.g. `de`."""
     timestamp_granularities: list[str] | None = None
-
-    @property
-    def language_code(self) -> str:
-        return self.language or ""
 
     def check(self) -> None:
         super().check()
-        if self.language and not _LANGUAGE.fullmatch(self.language):
-            raise InvalidParameter(
-                f"language must be a code or name such as de, got {clipped(self.language)!r}", param="language"
-            )
         for granularity in self.timestamp_granularities or ():
             if granularity != "segment":
                 raise UnsupportedParameter(
