@@ -75,6 +75,8 @@ if TYPE_CHECKING:
     from localllm.types.states import AvailableModel as AvailableModel
     from localllm.types.states import ModelEvent as ModelEvent
     from localllm.types.states import PullState as PullState
+    from localllm.types.transcripts import Transcript as Transcript
+    from localllm.types.transcripts import TranscriptSegment as TranscriptSegment
 
 __version__ = "0.1.0"
 
@@ -97,6 +99,7 @@ _NAMES = {
     "llm.stream": "AsyncStream Stream",
     "types.load_options": "LoadOptions",
     "types.states": "AvailableModel ModelEvent PullState",
+    "types.transcripts": "Transcript TranscriptSegment",
     "types": "CallDelta Chat Delta Finish LoadedModel Message ModelInfo SamplingParams Speculative Structure Timings "
     "TokenLogprob ToolCall Usage",
 }

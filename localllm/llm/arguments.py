@@ -24,6 +24,7 @@ from localllm.llm.keywords import (
     EmbedArguments,
     LoadArguments,
     RerankArguments,
+    TranscribeArguments,
     WaitArguments,
 )
 from localllm.llm.messages import Messages, to_conversation
@@ -145,6 +146,12 @@ def rerank_request(query: str, documents: Sequence[str], asked: RerankArguments)
         if not isinstance(document, str):
             raise InvalidParameter(f"each document is a text, got {_shown(document)}", param=f"documents[{number}]")
     return RerankRequest(query=query, documents=items, truncate=bool(asked["truncate"]), **_waiting(asked))
+
+
+def transcript_request(asked: TranscribeArguments) -> dict[str, Any]:
+    """The fields of the request for each part of a sound, besides the prompt. Raises `InvalidParameter`."""
+    given = {"temperature": 0.0, "max_tokens": asked["max_tokens"]}
+    return {"params": _checked("params", SamplingParams(), SamplingParams, given), **_waiting(asked)}
 
 
 def to_tokens(name: str, tokens: object) -> tuple[int, ...]:

@@ -24,16 +24,25 @@ from localllm.llm import arguments, keywords
 from localllm.llm.arguments import Texts
 from localllm.llm.ending import end_abandoned, until_cancelled
 from localllm.llm.events import EventObserver, guarded
-from localllm.llm.keywords import ChatArguments, CompleteArguments, EmbedArguments, LoadArguments, RerankArguments
+from localllm.llm.keywords import (
+    ChatArguments,
+    CompleteArguments,
+    EmbedArguments,
+    LoadArguments,
+    RerankArguments,
+    TranscribeArguments,
+)
 from localllm.llm.messages import AnyMessage, Messages, to_conversation
 from localllm.llm.parsed import AsyncParsedStream, ParsedChat
 from localllm.llm.schemas import SchemaLike, SchemaShape, to_shape
 from localllm.llm.stream import AsyncStream
 from localllm.llm.tools import Tools, toolbox
+from localllm.llm.transcripts import transcribed
 from localllm.runtime.runtime import Answer, Runtime
 from localllm.types import Chat, GenerationRequest, LoadedModel
 from localllm.types.conversation import Conversation
 from localllm.types.embeddings import Embeddings
+from localllm.types.transcripts import Transcript
 
 if TYPE_CHECKING:  # imported on use: commands that embed nothing start faster
     import numpy as np
@@ -252,6 +261,15 @@ class AsyncLLM:
         most = arguments.to_top_n(asked["top_n"])
         ranking = await self._in_time(asked["timeout"], self._owned_runtime().rerank(self.info.id, request))
         return sorted(enumerate(ranking.scores), key=lambda scored: -scored[1])[:most]
+
+    @keywords.TRANSCRIBE.spell_out
+    async def transcribe(self, sound: str | Path | bytes, **given: Unpack[TranscribeArguments]) -> Transcript:
+        """Write down what is said in a sound, a file's path or bytes, by a model that hears. Long ones are cut at
+        silences, into segments that are answered on all slots; one whose text is incomplete has `cut_short`.
+        """
+        asked = keywords.TRANSCRIBE.filled("transcribe", given)
+        work = transcribed(self._owned_runtime(), lambda: self.info, sound, asked)
+        return await self._in_time(asked["timeout"], work)
 
     async def _load(self, num_closes: int) -> None:
         if num_closes != self._num_closes:

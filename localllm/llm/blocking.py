@@ -90,6 +90,7 @@ class LLM:
     count_tokens = _blocking(AsyncLLM.count_tokens)
     embed = _blocking(AsyncLLM.embed)
     rerank = _blocking(AsyncLLM.rerank)
+    transcribe = _blocking(AsyncLLM.transcribe)
 
     @overload
     def chat(

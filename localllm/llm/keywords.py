@@ -13,6 +13,7 @@ from localllm.types import GpuLayers, Pooling, SamplingParams, Speculative
 from localllm.types.keywords import Keywords
 from localllm.types.load_options import LoadOptions
 from localllm.types.states import ModelEvent
+from localllm.types.transcripts import TranscriptSegment
 
 
 class LoadArguments(TypedDict, total=False):
@@ -142,6 +143,19 @@ class RerankArguments(WaitArguments, total=False):
     truncate: bool
 
 
+class TranscribeArguments(WaitArguments, total=False):
+    """language: of the sound, such as `de`. translate: into English. prompt: what the model is asked, in place of what
+    its kind was trained for. max_tokens: of each segment's text. on_segment: called with each segment as soon as it is
+    whole, in order. It must not block; exceptions it raises are logged.
+    """
+
+    language: str | None
+    translate: bool
+    prompt: str | None
+    max_tokens: int | None
+    on_segment: Callable[[TranscriptSegment], None] | None
+
+
 _ANSWER_DEFAULTS = {"priority": 0, "cache_prompt": True}
 LOAD = Keywords(LoadArguments, defaults={"gpu_layers": "auto"})
 COMPLETE = Keywords(
@@ -157,3 +171,4 @@ CHAT = Keywords(
 )
 EMBED = Keywords(EmbedArguments, defaults={"normalize": True, "truncate": False, "priority": 0})
 RERANK = Keywords(RerankArguments, defaults={"truncate": False, "priority": 0})
+TRANSCRIBE = Keywords(TranscribeArguments, defaults={"translate": False, "priority": 0})

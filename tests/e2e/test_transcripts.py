@@ -14,8 +14,8 @@ import httpx
 import numpy as np
 import pytest
 
+from localllm import LLM, InvalidParameter, Sidecar, TranscriptSegment
 from localllm.cli.app import run_app
-from localllm.client.sidecar import Sidecar
 from tests.later import openai
 from tests.models.media import MediaModel, MediaModelKind
 from tests.pictures import SMALL, wav
@@ -289,3 +289,30 @@ def test_without_a_model_that_hears_the_command_says_how_to_get_one(
     assert "no model on this machine hears; localllm pull voxtral downloads one that does" in capsys.readouterr().err
     assert transcribe(talk, "--model", media_model("mlp").model) == 2
     assert "cannot hear audio; localllm pull voxtral" in capsys.readouterr().err
+
+
+def test_a_python_program_gets_segments_as_they_are_whole_and_the_transcript(
+    media_model: MakeModel, tmp_path: Path
+) -> None:
+    made, segments = media_model("omni"), list[TranscriptSegment]()
+    (tmp_path / "talk.wav").write_bytes(LONG)
+    with LLM(made.model, mmproj=made.projector, slots=2, ctx=1024) as llm:
+        transcript = llm.transcribe(tmp_path / "talk.wav", language="de", on_segment=segments.append)
+        assert (transcript.text, transcript.duration_s, transcript.warnings) == ("low high low", 56, [])
+        assert transcript.segments == tuple(segments)
+        assert transcript.vtt.startswith("WEBVTT\n\n00:00:00.000 --> 00:00:20.")
+        assert transcript.usage.audio_tokens == 45
+        cut = llm.transcribe(LONG, translate=True, max_tokens=1)
+        assert [segment.cut_short for segment in cut.segments] == 3 * ["max_tokens"]
+        calls: tuple[tuple[str, Callable[[], object]], ...] = (
+            ("sound", lambda: llm.transcribe(3)),  # type: ignore[arg-type]
+            ("sound", lambda: llm.transcribe(tmp_path / "gone.wav")),
+            ("sound", lambda: llm.transcribe(SMALL)),
+            ("language", lambda: llm.transcribe(LONG, language="en[/INST]")),
+            ("prompt", lambda: llm.transcribe(LONG, prompt=3)),  # type: ignore[arg-type]
+            ("on_segment", lambda: llm.transcribe(LONG, on_segment=3)),  # type: ignore[arg-type]
+        )
+        for param, call in calls:
+            with pytest.raises(InvalidParameter) as refused:
+                call()
+            assert refused.value.param == param

@@ -5,15 +5,21 @@ Knows no API's format and no sampling.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from localllm.chat.media_files import MediaReading
+from localllm.errors import InvalidParameter, clipped
 from localllm.runtime.runtime import Runtime
 from localllm.runtime.transcripts.instructions import TRANSCRIBE, Task, instruction_for, prompt_of
 from localllm.runtime.transcripts.parts import Growing, Part
 from localllm.types import LoadedModel, Media, MediaFile
+
+_WHAT = {"image": "picture", "video": "video", "document": "document"}
+_LANGUAGE = re.compile(r"[A-Za-z]{2,20}([-_][A-Za-z]{2,8})?")
 
 
 class Wanted(NamedTuple):
@@ -24,6 +30,22 @@ class Wanted(NamedTuple):
     """What the model is asked, in place of what its kind was trained for."""
     language: str = ""
     """Of the sound; empty: the model finds out."""
+
+    def check(self) -> None:
+        """Raises `InvalidParameter` for a language that could be more than that in a prompt."""
+        if self.language and not _LANGUAGE.fullmatch(self.language):
+            raise InvalidParameter(
+                f"language must be a code or name such as de, got {clipped(self.language)!r}", param="language"
+            )
+
+
+def sound_of(data: bytes, param: str) -> tuple[Media, MediaFile]:
+    """The file of a sound. Raises `InvalidParameter`."""
+    reading = MediaReading()
+    sound = reading.of(data, param, "audio")
+    if sound.kind != "audio":
+        raise InvalidParameter(f"{param} is no sound but a {_WHAT[sound.kind]}; send a recording", param=param)
+    return sound, reading.files[0]
 
 
 class Plan(NamedTuple):

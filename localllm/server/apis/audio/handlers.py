@@ -14,11 +14,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm.chat.media_files import MediaReading
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.runtime.runtime import Answer
 from localllm.runtime.transcripts.parts import Growing, in_order
-from localllm.runtime.transcripts.planning import Wanted, plan
+from localllm.runtime.transcripts.planning import plan, sound_of
 from localllm.server.answers import catalog
 from localllm.server.answers.generation import Asking, asking_of
 from localllm.server.apis.audio import replies
@@ -32,7 +31,7 @@ from localllm.server.errors import RateLimited, error_body
 from localllm.server.requests.body import unknown_fields_header
 from localllm.server.requests.field_rules import known
 from localllm.server.state import ServerState
-from localllm.types import Delta, GenerationRequest, Media, MediaFile
+from localllm.types import Delta, GenerationRequest
 
 
 def routes() -> list[Route]:
@@ -63,18 +62,17 @@ async def _respond(request: Request, kind: type[SoundRequest]) -> Response:
     body.check()
     state.admit()
     asking = await asking_of(request, body, unknown_fields_header(ignored, strict=settings.strict))
-    sound, file = _sound(form.file)
+    sound, file = sound_of(form.file, FILE)
     await _check_hears(state, asking.model)
-    wanted = Wanted(body.task, body.prompt or "", body.language_code)
     growing, prompts = await sse.unless_gone(
         request.receive,
-        plan(state.runtime, state.named(asking.model), lambda: asking.loaded, sound, file, wanted),
+        plan(state.runtime, state.named(asking.model), lambda: asking.loaded, sound, file, body.wanted),
     )
     params = body.params()
     made_of = [body.generation_of(params, media=(file,), **prompt) for prompt in prompts]
     begun = (await asking.answers(made_of[:1], stream=False)).result() if made_of else []
     deltas = _deltas(asking, growing, begun, made_of[1:], _width(request, asking, len(made_of)))
-    details = replies.Details(body.task, body.language_code, params.temperature or 0.0, has_timings=bool(body.timings))
+    details = replies.Details(body.task, body.language or "", params.temperature or 0.0, has_timings=bool(body.timings))
     if body.is_streamed:
         id = f"transcript-{secrets.token_hex(12)}"
         answering = asyncio.get_running_loop().create_future()
@@ -86,14 +84,6 @@ async def _respond(request: Request, kind: type[SoundRequest]) -> Response:
     cut_short = (number for number, segment in enumerate(transcript.segments) if segment.cut_short)
     asking.headers |= truncated_header(tuple(cut_short))
     return replies.reply(transcript, body.format, details, growing.timings, asking.headers)
-
-
-def _sound(data: bytes) -> tuple[Media, MediaFile]:
-    reading = MediaReading()
-    sound = reading.of(data, FILE, "audio")
-    if sound.kind != "audio":
-        raise InvalidParameter(f"{FILE} is no sound but a picture; send a recording", param=FILE)
-    return sound, reading.files[0]
 
 
 async def _check_hears(state: ServerState, model: str) -> None:

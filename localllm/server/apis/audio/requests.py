@@ -5,19 +5,18 @@ Raises `RequestError`s that name the field.
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar, Literal
 
 import msgspec
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.runtime.transcripts.instructions import Task
+from localllm.runtime.transcripts.planning import Wanted
 from localllm.server.requests.field_rules import Fates, RefusedField
 from localllm.server.requests.sampling import SamplingFields
 from localllm.types import SamplingParams
 
 Format = Literal["json", "text", "srt", "vtt", "verbose_json"]
-_LANGUAGE = re.compile(r"[A-Za-z]{2,20}([-_][A-Za-z]{2,8})?")
 _FATES = Fates(
     {
         "include": RefusedField("log-probabilities of transcripts are not reported", ([],)),
@@ -50,9 +49,8 @@ class SoundRequest(SamplingFields, frozen=True, kw_only=True):
         return self.response_format or "json"
 
     @property
-    def language_code(self) -> str:
-        """Empty: the model finds out."""
-        return self.language or ""
+    def wanted(self) -> Wanted:
+        return Wanted(self.task, self.prompt or "", self.language or "")
 
     @property
     def is_streamed(self) -> bool:
@@ -68,10 +66,7 @@ class SoundRequest(SamplingFields, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raises `RequestError`s for fields that contradict each other."""
-        if self.language and not _LANGUAGE.fullmatch(self.language):
-            raise InvalidParameter(
-                f"language must be a code or name such as de, got {clipped(self.language)!r}", param="language"
-            )
+        self.wanted.check()
         if self.is_streamed and self.format in ("srt", "vtt"):
             raise InvalidParameter(
                 f"stream and response_format {self.format} are mutually exclusive; a stream with verbose_json has the "
