@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 
 from localllm import LLM, InvalidParameter, Sidecar, TranscriptSegment
 from localllm.cli.app import run_app
+from tests.documents.made import pdf
 from tests.later import openai
 from tests.models.media import MediaModel, MediaModelKind
 from tests.pictures import SMALL, wav
@@ -316,3 +319,22 @@ def test_a_python_program_gets_segments_as_they_are_whole_and_the_transcript(
             with pytest.raises(InvalidParameter) as refused:
                 call()
             assert refused.value.param == param
+
+
+def test_the_official_clients_for_node_send_sounds_and_documents(hearing: Sidecar, talk: Path) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("needs Node")
+    (talk.parent / "high.wav").write_bytes(wav(HIGH))
+    (talk.parent / "note.pdf").write_bytes(pdf(["Hello there"]))
+    script = Path(__file__).with_name("node_media.js")
+    done = subprocess.run(
+        [node, str(script), hearing.url, hearing.token, "tiny-omni", str(talk.parent)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if "Cannot find module" in done.stderr:
+        pytest.skip("needs openai and @anthropic-ai/sdk of npm; NODE_PATH names the folder that holds them")
+    assert done.stdout == "all is well\n", done.stderr
