@@ -14,8 +14,9 @@ from localllm.llm.events import guarded
 from localllm.llm.keywords import TranscribeArguments
 from localllm.llm.pictures import bytes_of
 from localllm.runtime.runtime import Answer, Runtime
+from localllm.runtime.transcripts.instructions import Wanted
 from localllm.runtime.transcripts.parts import in_order
-from localllm.runtime.transcripts.planning import Wanted, plan, sound_of
+from localllm.runtime.transcripts.planning import check, plan, sound_of
 from localllm.types import GenerationRequest, LoadedModel
 from localllm.types.transcripts import Transcript
 
@@ -34,7 +35,7 @@ async def transcribed(
     wanted = Wanted(
         "translate" if asked["translate"] else "transcribe", _text("prompt", asked), _text("language", asked)
     )
-    wanted.check()
+    check(wanted)
     growing, prompts = await plan(runtime, model_id, loaded, sound, file, wanted)
     requests = [GenerationRequest(media=(file,), **fields, **prompt) for prompt in prompts]
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from localllm.chat.media_files import MediaReading
 from localllm.errors import InvalidParameter, clipped
 from localllm.runtime.runtime import Runtime
-from localllm.runtime.transcripts.instructions import TRANSCRIBE, Task, instruction_for, prompt_of
+from localllm.runtime.transcripts.instructions import TASK_TOKENS, Wanted, prompt_of
 from localllm.runtime.transcripts.parts import Growing, Part
 from localllm.types import LoadedModel, Media, MediaFile
 
@@ -22,21 +22,12 @@ _WHAT = {"image": "picture", "video": "video", "document": "document"}
 _LANGUAGE = re.compile(r"[A-Za-z]{2,20}([-_][A-Za-z]{2,8})?")
 
 
-class Wanted(NamedTuple):
-    """What is to be written down."""
-
-    task: Task = "transcribe"
-    prompt: str = ""
-    """What the model is asked, in place of what its kind was trained for."""
-    language: str = ""
-    """Of the sound; empty: the model finds out."""
-
-    def check(self) -> None:
-        """Raises `InvalidParameter` for a language that could be more than that in a prompt."""
-        if self.language and not _LANGUAGE.fullmatch(self.language):
-            raise InvalidParameter(
-                f"language must be a code or name such as de, got {clipped(self.language)!r}", param="language"
-            )
+def check(wanted: Wanted) -> None:
+    """Raises `InvalidParameter` for a language that could be more than that in a prompt."""
+    if wanted.language and not _LANGUAGE.fullmatch(wanted.language):
+        raise InvalidParameter(
+            f"language must be a code or name such as de, got {clipped(wanted.language)!r}", param="language"
+        )
 
 
 def sound_of(data: bytes, param: str) -> tuple[Media, MediaFile]:
@@ -69,24 +60,14 @@ async def plan(
     projector = None if model is None else model.projector
     kind = "" if projector is None or projector.audio is None else projector.audio.type
     has_token = False
-    if kind == "voxtral":
-        has_token = len(await runtime.tokenize(model_id, TRANSCRIBE, add_special=False, parse_special=True)) == 1
+    if (token := TASK_TOKENS.get(kind)) is not None:
+        has_token = len(await runtime.tokenize(model_id, token, add_special=False, parse_special=True)) == 1
+    prompts = [
+        prompt_of(kind, replace(sound, part_ms=part), wanted, has_task_token=has_token) for part in cuts.parts_ms
+    ]
     growing = Growing(
         cuts.duration_ms / 1000,
         [Part(start / 1000, end / 1000) for start, end in cuts.parts_ms],
-        instruction_for(kind).begins_after,
+        prompts[0].begins_after if prompts else "",
     )
-    return Plan(
-        growing,
-        [
-            prompt_of(
-                kind,
-                replace(sound, part_ms=part),
-                wanted.task,
-                prompt=wanted.prompt,
-                language=wanted.language,
-                has_transcribe_token=has_token,
-            )
-            for part in cuts.parts_ms
-        ],
-    )
+    return Plan(growing, [prompt.fields for prompt in prompts])

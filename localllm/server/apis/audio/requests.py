@@ -10,8 +10,8 @@ from typing import ClassVar, Literal
 import msgspec
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
-from localllm.runtime.transcripts.instructions import Task
-from localllm.runtime.transcripts.planning import Wanted
+from localllm.runtime.transcripts.instructions import Task, Wanted
+from localllm.runtime.transcripts.planning import check
 from localllm.server.requests.field_rules import Fates, RefusedField
 from localllm.server.requests.sampling import SamplingFields
 from localllm.types import SamplingParams
@@ -66,7 +66,7 @@ class SoundRequest(SamplingFields, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raises `RequestError`s for fields that contradict each other."""
-        self.wanted.check()
+        check(self.wanted)
         if self.is_streamed and self.format in ("srt", "vtt"):
             raise InvalidParameter(
                 f"stream and response_format {self.format} are mutually exclusive; a stream with verbose_json has the "
