@@ -63,10 +63,13 @@ def files(seeing: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_run_sends_pictures_and_sounds_from_options_and_stdin_and_says_what_it_cannot(files: Path, cli: Cli) -> None:
+    notes = list[str]()
+
     def ask(*args: str, stdin: bytes = b"", model: str = "omni") -> tuple[int, str]:
         done = subprocess.run(
             [*COMMAND, "run", model, *args, *GREEDY], input=stdin, capture_output=True, timeout=TIMEOUT_S, check=False
         )
+        notes.append(done.stderr.decode().strip())
         return done.returncode, (done.stdout or done.stderr).decode().strip()
 
     assert ask("What?", "--image", "red.png", "--image", "blue.png") == (0, "blue")
@@ -75,9 +78,10 @@ def test_run_sends_pictures_and_sounds_from_options_and_stdin_and_says_what_it_c
     (files / "odd.pdf").write_bytes(b"%PDF-1.4 broken")
     code, said = ask("What?", "--file", "odd.pdf", model="blind")
     assert (code, said.startswith("localllm: odd.pdf is a broken PDF")) == (2, True), said
-    (files / "rent.pdf").write_bytes(made.pdf(["Rent is due.", "Bye."]))
+    (files / "rent.pdf").write_bytes(made.pdf(["Rent is due.", ""]))
     assert ask("What?", "--file", "rent.pdf#pages=1", "--file", "red.png")[1] == "red"
     assert ask("What?", stdin=(files / "rent.pdf").read_bytes(), model="blind")[0] == 0
+    assert notes[-1].startswith("localllm: the standard input: page 2 omitted"), notes[-1]
     (files / "half.png").write_bytes(png(np.zeros((64, 64, 3), np.uint8))[:50])
     code, said = ask("What?", "--image", "red.png", "--image", "half.png")
     assert (code, said.startswith("localllm: half.png: the picture is broken")) == (2, True), said

@@ -7,6 +7,8 @@ import time
 from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from localllm.cli.chat.answer_views import DEFAULT_LOOK, AnswerStyle, is_drawable, view
 from localllm.cli.chat.attachments import Attachment, Attachments, user_message
 from localllm.cli.chat.mcp_tools import McpTools
@@ -121,18 +123,29 @@ class Talk:
 
 
 def _naming_media(deltas: Generator[Delta], messages: Sequence[Message]) -> Generator[Delta]:
-    """A server's error about a picture or sound names its place in the request; people know it by its file."""
+    """A server's notes and errors about a file name its place in the request; people know it by its name."""
+    names = {
+        f"messages[{place}].content[{index}]": part.param
+        for place, message in enumerate(messages)
+        for index, part in enumerate(message.parts)
+        if isinstance(part, Media)
+    }
+
+    def named(text: str) -> str:
+        place, colon, what = text.partition(": ")
+        return f"{names.get(place, place)}{colon}{what}"
+
     try:
-        yield from deltas
+        with contextlib.closing(deltas):
+            for delta in deltas:
+                yield msgspec.structs.replace(delta, notes=tuple(map(named, delta.notes))) if delta.notes else delta
     except RequestError as error:
         param = error.param or ""
-        for place, message in enumerate(messages):
-            for index, part in enumerate(message.parts):
-                if isinstance(part, Media) and param == f"messages[{place}].content[{index}]":
-                    what = error.message.removeprefix(param)
-                    link = ": " if what == error.message else ""
-                    raise error.renamed(f"{part.param}{link}{what}", param) from error
-        raise
+        if param not in names:
+            raise
+        what = error.message.removeprefix(param)
+        link = ": " if what == error.message else ""
+        raise error.renamed(f"{names[param]}{link}{what}", param) from error
 
 
 class PrintedAnswer:
