@@ -29,6 +29,8 @@ Format = Literal["text", "srt", "vtt", "json", "verbose_json"]
 STDIN = "-"
 MOST_BYTES = 200 * 1024 * 1024
 """Of a file that is larger than the default allows: a request's body and a worker's message end at 256 MB."""
+CTX = 4096
+"""Tokens for a part, unless they are set: 30 s of sound are at most 750, and their text is fewer."""
 _BY_SUFFIX: dict[str, Format] = {".txt": "text", ".srt": "srt", ".vtt": "vtt", ".json": "json"}
 _SUFFIXES: dict[Format, str] = {**{format: suffix for suffix, format in _BY_SUFFIX.items()}, "verbose_json": ".json"}
 
@@ -77,6 +79,8 @@ def transcribe_files(options: TranscribeOptions) -> int:
         hearing.check_hears(model, settings)
     bounds = _bounds(options, settings, tasks)
     own = {"max_media_bytes": bounds.max_bytes}
+    if settings.ctx is None and not sidecar.is_set("ctx", model, settings):
+        own["ctx"] = CTX
     with (
         sidecar.begin(model, options.load, settings, logs_to_file=False, slots=None, own=own) as server,
         server.client() as client,

@@ -81,7 +81,7 @@ def begin(
                 yield Serving(model, None, running)
                 return
     # A single chat needs one slot; a second one would only cost memory.
-    default = {} if slots is None or _sets_slots(model, settings) else {"slots": slots}
+    default = {} if slots is None or is_set("slots", model, settings) else {"slots": slots}
     arguments = [model, *as_arguments({**default, **own}), *as_arguments(load)]
     arguments += [] if settings.verbose else ["--log-level=warning"]
     with contextlib.ExitStack() as stack:
@@ -99,10 +99,10 @@ def _for_loading(load: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in load.items() if name != "api_key"}  # that is for a server that runs
 
 
-def _sets_slots(model: str, settings: Settings) -> bool:
-    """Whether `config.toml` sets the number of slots for this model."""
+def is_set(name: str, model: str, settings: Settings) -> bool:
+    """Whether `config.toml` has this setting for this model."""
     own = settings.sections()
-    return bool(own) and "slots" in own.of(section_name(settings, model))
+    return bool(own) and name in own.of(section_name(settings, model))
 
 
 def load_now(client: Client, model: str) -> str:

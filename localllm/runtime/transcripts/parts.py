@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import unicodedata
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -80,14 +80,24 @@ class Growing:
     parts: list[Part] = field(default_factory=list)
     begins_after: str = ""
     """What may stand before a part's text, up to here."""
+    _index: int = 0
+    """Of the part that grows."""
+    _before: str = ""
+    """The text of those before it."""
 
     def feed(self, index: int, delta: Delta) -> str:
         """What the whole text grows by; parts come in order."""
+        if index > self._index:
+            self._before, self._index = (
+                _joined([self._before, *map(self._text_of, self.parts[self._index : index])]),
+                index,
+            )
         part = self.parts[index]
-        before = self.text
+        had = self._text_of(part)
         part.written += delta.text
         part.finish = delta.finish or part.finish
-        return self.text[len(before) :]
+        text = self._text_of(part)
+        return text[len(had) :] if had or not text else _link(self._before, text) + text
 
     def segment(self, index: int) -> TranscriptSegment:
         """A part as it is now. Raises `Draining` if it was cancelled by the server: the text is not whole."""
@@ -104,11 +114,7 @@ class Growing:
     @property
     def text(self) -> str:
         """The texts of all parts, with a space between them where their script has spaces."""
-        whole = ""
-        for part in self.parts:
-            text = self._text_of(part)
-            whole += f" {text}" if whole and text and not (_is_wide(whole[-1]) or _is_wide(text[0])) else text
-        return whole
+        return _joined(map(self._text_of, self.parts))
 
     @property
     def timings(self) -> Sequence[Timings]:
@@ -140,6 +146,17 @@ def _cut_short(finish: Finish | None) -> CutShort | None:
     if finish.reason == "cancelled":
         raise Draining("the transcript was cancelled by the server")
     return "timeout" if finish.reason == "timeout" else "context" if finish.is_context_full else "max_tokens"
+
+
+def _joined(texts: Iterable[str]) -> str:
+    whole = ""
+    for text in texts:
+        whole += _link(whole, text) + text
+    return whole
+
+
+def _link(before: str, text: str) -> str:
+    return " " if before and text and not (_is_wide(before[-1]) or _is_wide(text[0])) else ""
 
 
 def _is_wide(character: str) -> bool:

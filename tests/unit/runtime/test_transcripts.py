@@ -1,16 +1,20 @@
-"""What each kind of model is asked for a transcript, as its makers' code asks it."""
+"""What each kind of model is asked for a transcript, as its makers' code asks it, and how the texts of parts add up."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from localllm.errors import UnsupportedParameter
 from localllm.runtime.transcripts.instructions import Prompt, Wanted, prompt_of
 from localllm.runtime.transcripts.languages import code_of, name_of
-from localllm.types import Media
+from localllm.runtime.transcripts.parts import Growing, Part
+from localllm.types import Delta, Finish, Media, Timings, Usage
 
 SOUND = Media(kind="audio", digest="0" * 64, num_bytes=1, param="file")
 TRANSLATE = Wanted("translate")
+FINISH = Finish("stop", Usage(1, 1), Timings(0, 0, 0))
 
 
 def _shown(prompt: Prompt) -> str:
@@ -80,11 +84,25 @@ def test_qwen3_asr_says_the_language_first_unless_it_is_given_and_does_not_trans
 
 
 @pytest.mark.parametrize(
-    ("given", "code", "name"),
+    ("language", "code", "name"),
     [
         ("de", "de", "German"), ("de-AT", "de", "German"), ("GERMAN", "de", "German"), ("zh_TW", "zh", "Chinese"),
         ("tlh", "tlh", "tlh"), ("Klingon", "Klingon", "Klingon"),
     ],
 )  # fmt: skip
-def test_languages_have_codes_and_names(given: str, code: str, name: str) -> None:
-    assert (code_of(given), name_of(given)) == (code, name)
+def test_languages_have_codes_and_names(language: str, code: str, name: str) -> None:
+    assert (code_of(language), name_of(language)) == (code, name)
+
+
+@given(st.lists(st.lists(st.sampled_from(["a", "b ", " c", " ", "", "字", "\n", "lang<t>"]), max_size=5), max_size=5))
+def test_what_a_transcript_grows_by_adds_up_to_its_text(parts: list[list[str]]) -> None:
+    for begins_after in ("", "<t>"):
+        growing = Growing(1, [Part(0, 1) for _ in parts], begins_after)
+        grown = "".join(
+            growing.feed(index, delta)
+            for index, texts in enumerate(parts)
+            for delta in [*map(Delta, texts), Delta(finish=FINISH)]
+        )
+        assert grown == growing.whole().text
+        spoken = [segment.text for segment in growing.whole().segments if segment.text]
+        assert grown.replace(" ", "") == "".join(spoken).replace(" ", "")
