@@ -83,6 +83,11 @@ class Client:
         """The models on the server's machine, loaded or not. Raises `LocalLLMError`s."""
         return self._get("/localllm/models", wire.Models).models
 
+    def max_media_bytes(self) -> int | None:
+        """How large a picture or sound the server reads; None: it does not say. Raises `LocalLLMError`s."""
+        limit = self._get("/localllm/models", wire.Models).max_media_bytes
+        return None if limit is msgspec.UNSET else limit
+
     def processes(self) -> list[wire.Process]:
         """The loaded models. Raises `LocalLLMError`s."""
         return self._get("/localllm/ps", wire.Processes).models

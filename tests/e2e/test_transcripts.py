@@ -250,6 +250,9 @@ def test_the_command_writes_files_and_goes_on_behind_one_that_fails(
     assert (folder / "made" / "talk.vtt").read_text() == _post(http, response_format="vtt").text
     assert transcribe(talk, "--output", folder / "talk.srt") == 0
     assert (folder / "talk.srt").read_text() == _post(http, response_format="srt").text
+    (folder / "large.wav").write_bytes(bytes(MOST_BYTES + 1))
+    assert transcribe(folder / "large.wav", talk, "--output", folder) == 2
+    assert f"the running server reads at most {MOST_BYTES:,} (max_media_bytes)" in capsys.readouterr().err
     assert transcribe(talk, folder / "broken.mp3") == 2
     assert capsys.readouterr().out == f"==> {talk} <==\nlow\nhigh\nlow\n\n==> {folder / 'broken.mp3'} <==\n"
 

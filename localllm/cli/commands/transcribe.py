@@ -88,11 +88,13 @@ def transcribe_files(options: TranscribeOptions) -> int:
         entry = client.model(server.model_id)
         if entry.reads is not None and "audio" not in entry.reads:
             raise hearing.deaf(server.model_id, entry.text_only_reason, settings)
+        limit = None if server.is_sidecar else client.max_media_bytes()
         code = report.OK
         for number, task in enumerate(tasks):
             if format == "text" and len(tasks) > 1 and task.target is None:
                 report.write(*([""] if number else []), f"==> {task.name} <==")
             try:
+                _check_size(task, limit)
                 _transcribe(client, server.model_id, task, _Writer(format, task.source), options, bounds)
             except LocalLLMError as error:
                 named = error.message if task.name in error.message else f"{task.name}: {error.message}"
@@ -108,6 +110,17 @@ def _bounds(options: TranscribeOptions, settings: Settings, tasks: Sequence[_Tas
         return bounds
     largest = max(_size(task.source) for task in tasks)
     return bounds._replace(max_bytes=max(bounds.max_bytes, min(largest, MOST_BYTES)))
+
+
+def _check_size(task: _Task, limit: int | None) -> None:
+    """Raises `InvalidParameter` for what is too large for a running server, whose limit is not ours to raise."""
+    num_bytes = _size(task.source)
+    if limit is not None and num_bytes > limit:
+        raise InvalidParameter(
+            f"{task.name} has {num_bytes:,} bytes; the running server reads at most {limit:,} (max_media_bytes); "
+            f"with --max-media-bytes {num_bytes} the command starts a server of its own",
+            param="files",
+        )
 
 
 def _transcribe(

@@ -48,7 +48,7 @@ async def read_form(request: Request, kind: type[msgspec.Struct], *, max_file_by
         raise UnsupportedMediaType(f"the body must be sent as {_MULTIPART}, with the sound as `{FILE}`")
     parser = _InMemory(
         request.headers,
-        _bounded(request, max_file_bytes + max_field_bytes),
+        _bounded(request, max_file_bytes + max_field_bytes, max_file_bytes),
         max_files=1,
         max_fields=MAX_FIELDS,
         max_part_size=max_field_bytes,
@@ -80,13 +80,15 @@ class _Ended(MultiPartException):
         self.reason = reason
 
 
-async def _bounded(request: Request, most: int) -> AsyncGenerator[bytes, None]:
+async def _bounded(request: Request, most: int, max_file_bytes: int) -> AsyncGenerator[bytes, None]:
     received = 0
     try:
         async for chunk in pieces(request):
             received += len(chunk)
             if received > most:
-                raise TooLarge(f"the form is larger than {most} bytes (max_media_bytes and max_body_bytes together)")
+                raise TooLarge(
+                    f"the form is larger than {most} bytes; {FILE} may have {max_file_bytes} (max_media_bytes)"
+                )
             yield chunk
     except (LocalLLMError, ClientGone) as error:
         raise _Ended(error) from error
