@@ -4,13 +4,20 @@ kind of memory."""
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
+import itertools
+import json
+import os
+import signal
 import struct
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import numpy as np
@@ -27,6 +34,7 @@ from tests.later import anthropic, ollama, openai
 from tests.models import families
 from tests.models.media import COLORS, TEMPLATE, MediaModel, MediaModelKind
 from tests.pictures import data_url, png, video, wav
+from tests.waiting import until
 
 MakeModel = Callable[[MediaModelKind], MediaModel]
 
@@ -42,8 +50,8 @@ def noise(is_high: bool) -> bytes:
     return wav(8000 * (np.diff(samples, prepend=0) if is_high else np.convolve(samples, np.ones(16) / 16, "same")))
 
 
-def image_part(color: str) -> dict[str, Any]:
-    return {"type": "image_url", "image_url": {"url": data_url(picture(color))}}
+def image_part(color: str, size: int = 32) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": data_url(picture(color, size))}}
 
 
 @pytest.fixture(scope="module")
@@ -245,6 +253,76 @@ def test_hostile_files_are_refused_in_both_dialects_and_harm_no_stream(http: htt
     runner.join()
     assert beside == [alone]
     assert text_of(chat(http, [image_part("red")])) == "red"
+
+
+class _Encoder(NamedTuple):
+    """The process that encodes; none runs: 0."""
+
+    pid: int
+    cpu_s: float
+
+
+def _encoder(server: Sidecar) -> _Encoder:
+    found = [server.process.pid]
+    with contextlib.suppress(OSError):  # one has just ended
+        for pid in found:
+            if b"encoder_child" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                return _Encoder(pid, time.clock_gettime(~pid << 3 | 2))
+            for task in Path("/proc").glob(f"{pid}/task/*/children"):
+                found += map(int, task.read_text().split())
+    return _Encoder(0, 0.0)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the encoder in /proc")
+def test_an_encoder_killed_at_any_moment_harms_no_stream_and_no_answer_about_a_picture_that_is_being_written(
+    seeing: Sidecar, http: httpx.Client
+) -> None:
+    """The request for whose picture it was computing may fail."""
+    long: dict[str, Any] = {"temperature": 0, "ignore_eos": True, "max_tokens": 300}
+    texts, is_over = list[str](), threading.Event()
+
+    def write_all() -> None:
+        while not is_over.is_set():
+            texts.append(text_of(chat(http, "a", **long)))
+
+    def seen(size: int) -> str:
+        turn = {"role": "user", "content": [image_part("red", size)]}
+        response = http.post("/v1/chat/completions", json={"messages": [turn], "temperature": 0})
+        return text_of(response.json()) if response.status_code == 200 else response.json()["error"]["message"]
+
+    def killed(idle_s: float = 0.0) -> None:
+        """Once it has taken more CPU time."""
+        until(lambda: _encoder(seeing).cpu_s > idle_s)
+        pid = _encoder(seeing).pid
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: _encoder(seeing).pid != pid)
+
+    question: Any = [{"role": "user", "content": [image_part("red")]}]
+    whole = text_of(chat(http, *question, **long))
+    assert seen(33) == "red"
+    with ThreadPoolExecutor(2) as threads, contextlib.ExitStack() as ending:
+        beside = threads.submit(write_all)
+        ending.callback(is_over.set)
+        for size in (34, 35, 36):  # at work, and while it starts
+            idle_s = _encoder(seeing).cpu_s
+            asked = threads.submit(seen, size)
+            killed(idle_s)
+            answer = asked.result()
+            assert answer == "red" or "was killed" in answer or "does not start" in answer
+        assert [seen(size) for size in (34, 35, 36)] == ["red"] * 3
+        with http.stream("POST", "/v1/chat/completions", json={"messages": question, "stream": True, **long}) as stream:
+            pieces = (
+                each["delta"].get("content") or ""
+                for line in stream.iter_lines()
+                if line.startswith("data: {")
+                for each in json.loads(line[6:])["choices"]
+            )
+            begun = [*itertools.islice(pieces, 3)]
+            killed()
+            assert "".join([*begun, *pieces]) == whole
+    beside.result()
+    assert len(texts) > 1
+    assert set(texts) == {texts[0]}
 
 
 @pytest.mark.parametrize(
