@@ -5,4 +5,5 @@ and no llama.cpp. Begin with `runtime`.
 
 A request here: `finding` turns a name into a model, `runtime` asks the supervisor for its session and submits. Deltas
 come back through a mailbox; `answers` separates reasoning, text and calls by the model's format (`chat/formats`).
+`transcripts/` makes many requests of one sound.
 """

@@ -11,7 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from localllm.cli.shared import hearing
 from localllm.client.sidecar import Sidecar
+from localllm.errors import UnsupportedParameter
+from localllm.registry import listing
+from localllm.settings import config
 from tests.documents import made
 from tests.e2e.conftest import COMMAND, TIMEOUT_S, Cli
 from tests.e2e.terminal import PROMPT, Terminal, needs_pty
@@ -126,3 +130,18 @@ def test_files_typed_dropped_and_attached_in_a_chat_are_seen_taken_back_and_save
         enter("what was it?", "cyan")
         enter("/bye")
         assert terminal.end() == 0
+
+
+def test_the_only_model_that_hears_is_found_by_the_headers(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCALLLM_PORT", "0")
+    settings = config.load()
+    assert hearing.only(settings) == "omni"
+    with pytest.raises(UnsupportedParameter, match=r"^blind cannot hear audio: .*; these models here do: omni$"):
+        hearing.check_hears("blind", settings)
+    listing.copy("omni", "another", settings.data_dir)
+    try:
+        with pytest.raises(UnsupportedParameter, match="several models here hear: another, omni; --model says which"):
+            hearing.only(settings)
+    finally:
+        listing.remove("another", settings.data_dir)
+    hearing.check_hears(str(files / "unknown.gguf"), settings)
