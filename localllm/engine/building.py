@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from localllm.engine.answers.answering import Answers
-from localllm.engine.backend import Backend, Beside
+from localllm.engine.backend import Backend, Beside, KvCells
 from localllm.engine.cache.kvcache import SLOTS_ONLY, KvCache, Tiers
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.cache.writeback import Writeback
@@ -54,13 +54,8 @@ def build_engine(
 ) -> Engine:
     """An engine whose `run` feeds the backend. Raises `InvalidParameter` if its memory cannot be shifted."""
     decoder, cells = backend.decoder, backend.cells
-    if context_shift and not cells.can_shift:
-        raise InvalidParameter(
-            "context_shift needs a partitioned cache, a memory that can drop any tokens, and keys that can move: "
-            "f16 can, but not where positions count in planes (M-RoPE), --kv-type q8_0 and q4_0 only for some models; "
-            "leave it out",
-            param="context_shift",
-        )
+    if context_shift:
+        _check_shifts(cells)
     interruptions = Interruptions()
     interrupter = Interrupter(decoder, interruptions, max_step_s=limits.max_step_s, clock=clock)
     inbox = Inbox(interrupter.announce, decoder.clear_interrupts)
@@ -76,17 +71,16 @@ def build_engine(
     scorer = PromptScorer(decoder, backend.vocab, sampler, num_slots=cells.num_slots, limits=limits, team=team)
     answers = Answers(backend.vocab, kv, scheduler, clock, shifts=context_shift)
     reporter = Reporter(answers, emit)
-    step_decoder = StepDecoder(
-        decoder,
-        kv,
-        masking=masking,
-        interruptions=interruptions,
-        team=team,
-        clock=clock,
-        report_last=reporter.report_last,
-    )
     stepper = Stepper(
-        step_decoder,
+        StepDecoder(
+            decoder,
+            kv,
+            masking=masking,
+            interruptions=interruptions,
+            team=team,
+            clock=clock,
+            report_last=reporter.report_last,
+        ),
         scheduler,
         pace=pace,
         scorer=scorer,
@@ -111,6 +105,16 @@ def build_engine(
     writeback = None if disk is None else Writeback(kv, disk)
     idler = Idler(inbox, decoder, writeback=writeback, progress=progress, clock=clock)
     return Engine(inbox, cycle, idler, progress=progress, clock=clock, debug=debug)
+
+
+def _check_shifts(cells: KvCells) -> None:
+    if not cells.can_shift:
+        raise InvalidParameter(
+            "context_shift needs a partitioned cache, a memory that can drop any tokens, and keys that can move: "
+            "f16 can, but not where positions count in planes (M-RoPE), --kv-type q8_0 and q4_0 only for some models; "
+            "leave it out",
+            param="context_shift",
+        )
 
 
 def _drafter(backend: Backend, pace: Pace, asker: Asker) -> Drafter:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,7 +61,6 @@ def load_model(
     `DeviceUnavailable`.
     """
     started = time.perf_counter()
-    placement = load.placement
     threads = load.options.threads or cpu.num_physical_cores()
     threads_batch = load.options.threads_batch or threads
     if load.options.numa is not None:
@@ -69,26 +69,13 @@ def load_model(
     model = LlamaModel(
         library,
         Path(load.path),
-        gpu_layers=placement.gpu_layers,
-        devices=placement.devices,
-        must_offload=placement.must_offload,
+        gpu_layers=load.placement.gpu_layers,
+        devices=load.placement.devices,
+        must_offload=load.placement.must_offload,
         spread=_spread(load),
         has_heads=guessing.loads_heads,
         on_progress=on_progress,
     )
-
-    def make_embedder() -> LlamaEmbedder:
-        return LlamaEmbedder(
-            library,
-            model,
-            causal=load.info.causal,
-            pooling=placement.pooling,
-            ctx=placement.embedding_ctx,
-            threads=threads_batch,
-            is_offloaded=bool(placement.devices),
-            flash_attn=load.options.flash_attn,
-        )
-
     attention = settle(library, model, load, threads, data_dir) if load.info.causal else None
     tokens = None
     if attention is not None:  # concurrently with what follows, but after the measurements
@@ -98,9 +85,41 @@ def load_model(
     guessing.check(model)
     backend = None if attention is None else _backend(library, model, load, threads, attention, guessing.kept)
     guesses = guessing.sources(model, backend, threads)
-    no_media = "" if load.projector is None else why_no_media(library)
+    report = _report(
+        load,
+        model,
+        backend,
+        vocab=vocab,
+        format=format(),
+        flash_attn_reason="" if attention is None or backend is None else _reason(attention, backend),
+        guesses=guesses,
+        threads=threads,
+        threads_batch=threads_batch,
+        no_media="" if load.projector is None else why_no_media(library),
+        load_s=time.perf_counter() - started,
+    )
+    make_embedder = partial(_embedder, library, model, load, threads_batch)
+    return ModelInMemory(report, vocab if backend is None else backend.vocab, backend, make_embedder, tokens, guesses)
+
+
+def _report(
+    load: Load,
+    model: LlamaModel,
+    backend: LlamaBackend | None,
+    *,
+    vocab: Vocab,
+    format: ChatFormat,
+    flash_attn_reason: str,
+    guesses: GuessSources,
+    threads: int,
+    threads_batch: int,
+    no_media: str,
+    load_s: float,
+) -> LoadedModel:
+    """What was loaded. `no_media`: why the library reads no pictures and sounds; empty: it does."""
+    placement = load.placement
     projector = None if no_media else load.projector
-    report = LoadedModel(
+    return LoadedModel(
         id=load.model_id,
         path=load.path,
         info=load.info,
@@ -109,11 +128,11 @@ def load_model(
         memory="attention" if backend is None else backend.cells.memory_kind,
         kv=placement.kv,
         kv_reason=placement.kv_reason,
-        format=format(),
+        format=format,
         flash_attn="on"
         if (load.options.flash_attn != "off" if backend is None else backend.context.flash_attn)
         else "off",
-        flash_attn_reason="" if attention is None or backend is None else _reason(attention, backend),
+        flash_attn_reason=flash_attn_reason,
         speculation="off" if guesses.is_off else "auto",
         speculation_reason=guesses.why_off,
         draft=guesses.draft_id,
@@ -128,7 +147,7 @@ def load_model(
         cpu_experts=len(placement.cpu_experts),
         placement_note=placement.note,
         backend=model.backend,
-        load_s=time.perf_counter() - started,
+        load_s=load_s,
         created_unix_s=int(time.time()),
         pooling=placement.pooling,
         embedding_ctx=placement.embedding_ctx,
@@ -141,8 +160,20 @@ def load_model(
         projector_device=projector.device if projector else "",
         no_media=load.no_media or no_media,
     )
-    vocab = vocab if backend is None else backend.vocab
-    return ModelInMemory(report, vocab, backend, make_embedder, tokens, guesses)
+
+
+def _embedder(library: Library, model: LlamaModel, load: Load, threads: int) -> LlamaEmbedder:
+    placement = load.placement
+    return LlamaEmbedder(
+        library,
+        model,
+        causal=load.info.causal,
+        pooling=placement.pooling,
+        ctx=placement.embedding_ctx,
+        threads=threads,
+        is_offloaded=bool(placement.devices),
+        flash_attn=load.options.flash_attn,
+    )
 
 
 def _spread(load: Load) -> Spread:
