@@ -39,6 +39,7 @@ class Cycle:
         """Steps computed so far."""
         self.computed_something = True
         """Whether the last cycle computed a step; otherwise all sequences, if there are any, are blocked."""
+        self._media = scheduler.media
         self._planner = planner
         self._stepper = stepper
         self._answers = answers
@@ -62,7 +63,8 @@ class Cycle:
         """
         now_s = self._clock()
         self._end_expired(now_s, output)
-        self._end_without_rows(output)
+        if self._media.lacking:
+            self._end_without_rows(output)
         self._stepper.draw_late(output)
         suspect = self._stepper.next_suspect()
         plan, within_s = self._planner.plan(now_s=now_s, only=suspect, has_texts=self.has_texts)
@@ -115,7 +117,7 @@ class Cycle:
 
     def _end_without_rows(self, output: StepOutput) -> None:
         """Sequences whose media rows cannot be had fail; what was computed before these stays cached."""
-        for sequence, failure in self.scheduler.media.without_rows():
+        for sequence, failure in self._media.without_rows():
             self.reporter.report_last()
             output.failures.append((sequence.id, failure))
             self.scheduler.remove(sequence)

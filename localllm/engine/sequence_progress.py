@@ -133,6 +133,11 @@ class SequenceProgress:
         return self.spans.at(self.held.length) if self.spans else None
 
     @property
+    def is_within_span(self) -> bool:
+        """Whether some, but not all rows of a span are computed."""
+        return bool(self.spans) and self.spans.cuts(self.held.length)
+
+    @property
     def lacks_rows(self) -> bool:
         """Whether it cannot go on before media rows have come, or have failed."""
         span = self.next_span

@@ -72,6 +72,8 @@ class Stepper:
 
     def next_suspect(self) -> Sequence | None:
         """A sequence that must be computed alone until it is back where it was."""
+        if not self._suspects:
+            return None
         for _ in range(len(self._suspects)):
             sequence, num_tokens = self._suspects.popleft()
             if sequence.slot is not None and sequence.progress.num_computed < num_tokens:
@@ -198,10 +200,13 @@ class Stepper:
     def _settled(self, drawn: list[Drawn], output: StepOutput) -> list[Drawn]:
         """Those of which it is known whether their document can still be closed; the others sit out, and draw the same
         from the same row once it is."""
+        structured = [index for index, each in enumerate(drawn) if each.sequence.drawing.follower is not None]
+        if not structured:
+            return drawn
         searches = {
             index: search
-            for index, each in enumerate(drawn)
-            if each.tokens and each.row is not None
+            for index in structured
+            if (each := drawn[index]).tokens and each.row is not None
             and (search := self._answers.search(each.sequence, each.tokens[0].token)) is not None
         }  # fmt: skip
         if not searches:

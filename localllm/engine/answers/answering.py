@@ -209,9 +209,8 @@ class Answers:
                 return
         if drawing.follower is not None and self._follow(taken, drawing.follower, token):
             return
-        reason = sequence.limit_reached(self._scheduler.slot_capacity, shifts=self._shifts)
-        if reason is not None:
-            taken.finish = self._end(sequence, reason)
+        if sequence.num_left(self._scheduler.slot_capacity, shifts=self._shifts) <= 0:
+            taken.finish = self._end(sequence, "length")
         elif progress.num_tokens >= self._scheduler.slot_capacity:
             self._shift(sequence)
 

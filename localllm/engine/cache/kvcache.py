@@ -95,9 +95,14 @@ class KvCache:
         """Tokens in the slot as the backend counts them: after a decode that ended early, more than is recorded."""
         return self._cells.length(slot)
 
-    def written(self, slot: int, start: int, tokens: Many[int], extent: Extent | None = None) -> None:
-        """Those tokens, or rows of that extent, were computed at `start`, right after what the slot held."""
-        self.residency.written(slot, start, tokens, extent)
+    def written(self, slot: int, start: int, tokens: Many[int]) -> None:
+        """Those tokens were computed at `start`, right after what the slot held."""
+        self.residency.written(slot, start, tokens)
+
+    def began(self, slot: int, start: int, extent: Extent | None) -> None:
+        """What was `written` at `start` is rows of that extent; None: of one that may be cut anywhere."""
+        if extent is not None and extent.start == start:
+            self.residency.began(slot, extent)
 
     def cut(self, slot: int, length: int | None = None) -> int:
         """Roll back: the slot keeps its first `length` tokens, or as many of them as its memory can go back to.

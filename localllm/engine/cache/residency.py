@@ -87,8 +87,8 @@ class Residency:
         for slot in slots:
             self.held[slot].used_at = self._now
 
-    def written(self, slot: int, start: int, tokens: Sequence[int], extent: Extent | None = None) -> None:
-        """Those tokens were computed right after what the slot held, or those rows of an extent."""
+    def written(self, slot: int, start: int, tokens: Sequence[int]) -> None:
+        """Those tokens were computed right after what the slot held."""
         held, count = self.held[slot], len(tokens)
         assert start == held.length, "a gap or an overlap"
         end = start + count
@@ -98,13 +98,15 @@ class Residency:
             held.row[start] = tokens[0]
         else:
             held.row[start:end] = tokens
-        if extent is not None and extent.start == start:
-            held.extents += (extent,)
         if held.sound == start:
             held.sound = end
         held.length = end
         if not self._can_rewind:
             held.least = end
+
+    def began(self, slot: int, extent: Extent) -> None:
+        """The first rows of an extent were just `written`."""
+        self.held[slot].extents += (extent,)
 
     def truncated(self, slot: int, length: int) -> None:
         """The slot holds only its first `length` tokens."""

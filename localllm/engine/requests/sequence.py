@@ -15,7 +15,7 @@ from localllm.engine.requests.terms import Request
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.sampler import SamplerParams
 from localllm.engine.sequence_progress import SequenceProgress
-from localllm.types import FinishReason, Timings, Usage
+from localllm.types import Timings, Usage
 
 if TYPE_CHECKING:
     from localllm.engine.speculation.guesser import Guesser
@@ -100,15 +100,11 @@ class Sequence:
             queue_s=admitted - self.request.due.created_s, prefill_s=first - admitted, decode_s=now_s - first
         )
 
-    def limit_reached(self, slot_capacity: int, *, shifts: bool = False) -> FinishReason | None:
-        """`length` when the request's own limit or the slot's end leaves no room for another token.
+    def num_left(self, slot_capacity: int, *, shifts: bool = False) -> int:
+        """How many more tokens the request's own limit and the slot's end allow.
 
         Where the context `shifts`, there is always room, and an answer without a limit of its own gets one.
         """
-        return None if self.num_left(slot_capacity, shifts=shifts) > 0 else "length"
-
-    def num_left(self, slot_capacity: int, *, shifts: bool = False) -> int:
-        """How many more tokens it may have."""
         progress, most = self.progress, self.request.max_tokens
         if shifts and most is None:
             most = SHIFTED_ANSWER * slot_capacity

@@ -30,7 +30,7 @@ class MediaSteps:
         """Whether the next step belongs to other prompts, if there are any, because the last one was for rows."""
         self._is_oldests_turn = False
         """Whether the sequence that arrived first is next; otherwise the one that needs the fewest tokens is."""
-        self._lacking: list[Sequence] = []
+        self.lacking: list[Sequence] = []
         """Those that lacked rows when the last step with media was planned."""
 
     def prefetch(self, sequence: Sequence) -> None:
@@ -50,8 +50,8 @@ class MediaSteps:
 
         `whole`: nothing streams, and the step may be interrupted.
         """
-        self._lacking = [sequence for sequence in sequences if sequence.progress.lacks_rows]
-        for sequence in self._lacking:
+        self.lacking = [sequence for sequence in sequences if sequence.progress.lacks_rows]
+        for sequence in self.lacking:
             sequence.progress.want_rows(self._ready)
         ready = [sequence for sequence in sequences if not sequence.progress.lacks_rows]
         streams = [each for each in others if not each.progress.is_prefilling]
@@ -74,7 +74,7 @@ class MediaSteps:
     def without_rows(self) -> list[tuple[Sequence, LocalLLMError]]:
         """Running sequences that need rows next and cannot have them, with the reason."""
         found = []
-        for sequence in self._lacking:
+        for sequence in self.lacking:
             span = sequence.progress.next_span
             if sequence.slot is not None and span is not None and span.of.source.failure is not None:
                 found.append((sequence, span.of.source.failure))

@@ -267,14 +267,14 @@ class Scheduler:
         tokens, end = segment.tokens, segment.start + len(segment.tokens)
         if end > progress.num_tokens:
             tokens = tokens[: progress.num_tokens - end]
-        self.kv.written(segment.slot, segment.start, tokens, segment.media and segment.media.extent)
+        self.kv.written(segment.slot, segment.start, tokens)
+        if segment.media is not None:
+            self.kv.began(segment.slot, segment.start, segment.media.extent)
         if not self._most_checkpoints or progress.num_computed >= progress.num_prompt:
             return False
         if progress.num_computed in progress.pauses:
             return True
-        return progress.num_computed % SPACING == 0 and not (
-            progress.spans and progress.spans.cuts(progress.num_computed)
-        )
+        return progress.num_computed % SPACING == 0 and not progress.is_within_span
 
     def advance(self, sequence: Sequence) -> None:
         """Record that the last token taken is already in the KV cache: it was computed as a guess or forced token."""
