@@ -127,17 +127,18 @@ class Asking:
         silence: bytes = sse.COMMENT,
         silence_s: float | None = None,
     ) -> Response:
-        """The streamed response. An error always ends it with what `failed` makes of it.
+        """The streamed response. An error ends it with what `failed` makes of it; one before its first byte is raised.
 
         `id` goes to the log line; `silence` is sent after `silence_s` without other data (0: never; None: the server's
         setting).
         """
         return sse.EventStream(
-            guarded(self.state, chunks, failed, id=id),
+            chunks,
             partial(abandon, answering),
             self.headers,
             keep_alive_s=self.state.settings.keep_alive_s if silence_s is None else silence_s,
             silence=silence,
+            ended=ended(self.state, failed, id=id),
         )
 
     async def whole(self, answers: Sequence[Answer], work: Awaitable[T]) -> T:
@@ -159,23 +160,24 @@ async def asking_of(request: Request, wishes: Wishes, headers: dict[str, str]) -
     return Asking(request, await state.model_for(request, wishes.model), wishes, headers)
 
 
-async def guarded(
-    state: ServerState, chunks: AsyncGenerator[bytes, None], failed: Failed, *, id: str | None = None
-) -> AsyncGenerator[bytes, None]:
-    """The chunks, and after an error what `failed` makes of it."""
-    try:
-        async for chunk in chunks:
-            yield chunk
-        return
-    except LocalLLMError as error:
+def ended(state: ServerState, failed: Failed, *, id: str | None = None) -> sse.Ended:
+    """What becomes of a stream that fails: what `failed` makes of the error, or before its first byte the error.
+
+    `id`: for the log line.
+    """
+
+    def failure(error: Exception, has_begun: bool) -> Iterable[bytes]:
+        if not isinstance(error, LocalLLMError):
+            if not has_begun:
+                raise error
+            return failed(unexpected(error, "a stream"))
+        seen = state.seen_by_client(error)
+        if not has_begun:
+            raise seen from error
         log.event(logging.WARNING, "stream_failed", id=id, code=error.code, message=error.message)
-        failure = state.seen_by_client(error)
-    except Exception as error:  # noqa: BLE001 (`unexpected` logs it)
-        failure = unexpected(error, "a stream")
-    finally:
-        await chunks.aclose()
-    for last in failed(failure):
-        yield last
+        return failed(seen)
+
+    return failure
 
 
 async def close(answers: Sequence[Answer]) -> None:

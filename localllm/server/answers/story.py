@@ -37,15 +37,21 @@ class Story(Protocol[EventT_co]):
 async def events_of(
     stories: Sequence[Story[EventT]], answering: Awaitable[list[Answer]], *, says_miss: bool
 ) -> AsyncGenerator[EventT, None]:
-    """All events of answers that may not have begun yet, as they arrive. Raises what ends one early."""
+    """All events of answers that may not have begun yet, as they arrive. Raises what ends one early.
+
+    None before the engine has said something of one of them, so that what fails before that can have a status.
+    """
     answers = await answering
     for story, answer in zip(stories, answers, strict=True):
         story.warn(field_notes(answer.notes))
-    for story, answer in zip(stories, answers, strict=True):
-        for event in story.begin(answer.num_prompt_tokens):
-            yield event
+    has_begun = False
     async with aclosing(merged(answers)) as deltas:
         async for index, delta in deltas:
+            if not has_begun:
+                has_begun = True
+                for story, answer in zip(stories, answers, strict=True):
+                    for event in story.begin(answer.num_prompt_tokens):
+                        yield event
             for event in stories[index].feed(delta):
                 yield event
             if delta.finish is not None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 import msgspec
@@ -101,10 +102,20 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
+Ended = Callable[[Exception, bool], Iterable[bytes]]
+"""What an error of the source makes of a stream that has begun, or not: its last bytes. May raise, above all to give a
+stream that has not begun a status."""
+
+
+def _raised(error: Exception, has_begun: bool) -> Iterable[bytes]:  # noqa: ARG001 (an `Ended`)
+    raise error
+
+
 class EventStream(Response):
     """Sends each chunk (whole events) as it arrives; always awaits `close`, even if no chunk was requested.
 
-    Sends a comment after `keep_alive_s` of silence (0: never): proxies and clients drop connections that seem dead.
+    Begins with the first chunk, so that proxies and clients may repeat a request of which nothing has come, or with a
+    comment after `keep_alive_s` of silence (0: never): they drop connections that seem dead.
     """
 
     media_type = "text/event-stream"
@@ -117,19 +128,21 @@ class EventStream(Response):
         *,
         keep_alive_s: float = KEEP_ALIVE_S,
         silence: bytes = COMMENT,
+        ended: Ended = _raised,
     ) -> None:
-        """`silence`: sent instead of the comment."""
+        """`silence`: sent instead of the comment. `ended`: called with an error of `chunks`."""
         super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no", **headers})
         del self.headers["content-length"]
         self.chunks = chunks
         self.close = close
         self.keep_alive_s = keep_alive_s or math.inf
         self._silence = silence
+        self._ended = ended
         self._sent_s = 0.0
+        self._has_begun = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 (ASGI's signature)
         try:
-            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             await unless_gone(receive, self._pump(send))
         finally:
             await self.chunks.aclose()
@@ -140,13 +153,31 @@ class EventStream(Response):
         self._sent_s = loop.time()
         silence = asyncio.ensure_future(self._fill_silence(send))
         try:
-            async for chunk in self.chunks:
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
-                self._sent_s = loop.time()
+            async with aclosing(self._whole()) as chunks:
+                async for chunk in chunks:
+                    await self._put(send, chunk)
         finally:
             silence.cancel()
             await asyncio.gather(silence, return_exceptions=True)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        await self._put(send, b"", more_body=False)
+
+    async def _whole(self) -> AsyncGenerator[bytes, None]:
+        """The chunks, and what becomes of their error."""
+        try:
+            async for chunk in self.chunks:
+                yield chunk
+            return
+        except Exception as error:  # noqa: BLE001 (`ended` raises what it does not know)
+            failure = error
+        for last in self._ended(failure, self._has_begun):
+            yield last
+
+    async def _put(self, send: Send, chunk: bytes, *, more_body: bool = True) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": chunk, "more_body": more_body})
+        self._sent_s = asyncio.get_running_loop().time()
 
     async def _fill_silence(self, send: Send) -> None:
         """One mostly sleeping task per stream; one per event would cost more than the events."""
@@ -156,5 +187,4 @@ class EventStream(Response):
             if silent_s < self.keep_alive_s:
                 await asyncio.sleep(self.keep_alive_s - silent_s)
                 continue
-            await send({"type": "http.response.body", "body": self._silence, "more_body": True})
-            self._sent_s = loop.time()
+            await self._put(send, self._silence)

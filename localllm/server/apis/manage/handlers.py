@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from localllm.errors import InvalidParameter, LoadFailed
-from localllm.server.answers.generation import guarded
+from localllm.server.answers.generation import ended
 from localllm.server.answers.progress import Progress
 from localllm.server.edge import sse
 from localllm.server.edge.callers import caller_of
@@ -155,8 +155,9 @@ async def _respond(
                 yield sse.data(msgspec.json.encode(event))
         yield sse.DONE
 
-    guard = guarded(state, chunks(), lambda error: [sse.data(error_body(error))])
-    return sse.EventStream(guard, progress.close, headers, keep_alive_s=state.settings.keep_alive_s)
+    failing = ended(state, lambda error: [sse.data(error_body(error))])
+    keep_alive_s = state.settings.keep_alive_s
+    return sse.EventStream(chunks(), progress.close, headers, keep_alive_s=keep_alive_s, ended=failing)
 
 
 def _process(model: RunningModel, state: ServerState) -> body.Process:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
 import msgspec
 
-from localllm.server.answers.generation import guarded
+from localllm.server.answers.generation import ended
 from localllm.server.answers.story import encoded
 from localllm.server.apis.ollama.errors import error_body
 from localllm.server.edge.sse import EventStream, one_line
@@ -25,8 +25,8 @@ class LineStream(EventStream):
         close: Callable[[], Awaitable[None]],
         headers: Mapping[str, str],
     ) -> None:
-        chunks = guarded(state, encoded(lines, _line), lambda error: [error_body(error) + b"\n"])
-        super().__init__(chunks, close, headers, keep_alive_s=0)
+        failing = ended(state, lambda error: [error_body(error) + b"\n"])
+        super().__init__(encoded(lines, _line), close, headers, keep_alive_s=0, ended=failing)
 
 
 def _line(line: msgspec.Struct) -> bytes:

@@ -50,11 +50,14 @@ class Rounds(NamedTuple):
         (answer,) = await answering
         story, num_rounds = self.story, 0
         story.warn(field_notes(answer.notes))
-        for event in story.begin(answer.num_prompt_tokens):
-            yield event
+        has_begun = False
         try:
             while True:
                 async for _, delta in merged([answer]):
+                    if not has_begun:  # as in `events_of`
+                        has_begun = True
+                        for event in story.begin(answer.num_prompt_tokens):
+                            yield event
                     for event in story.feed(delta):
                         yield event
                 finish = delta.finish
