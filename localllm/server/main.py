@@ -84,7 +84,7 @@ async def serve(
         )
     warn_of_equal_keys(keys)
     stop, reloading = Stop(), Reloading(settings, keys, tls)
-    with contextlib.ExitStack() as open_, stop.on_signals(), reloading.on_signal(stop.event.set):
+    with contextlib.ExitStack() as open_, stop.on_signals(), reloading.on_signal(stop.at_once):
         listener = open_.enter_context(bind(settings, has_key=bool(keys.pairs)))
         plain = [open_.enter_context(bind_ollamas(settings.ollama_port))] if settings.ollama_compat else []
         if ends_with_stdin:
@@ -134,6 +134,8 @@ class _Serving:
                     log.event(logging.INFO, "ollama_compat", url=url_of(other))
                 self.announce.ready(url_of(self.listener, "http" if self.tls is None else "https"), model_id)
                 await self.stop.event.wait()
+                await self._leave(state)
+            self.stop.now.set()
             state.draining = True
         finally:
             for task in (load, stopped):
@@ -143,6 +145,15 @@ class _Serving:
                 await self._drain(http, self.settings.grace_s if self.stop.graceful else 0.0)
                 await state.mcp.close()
                 state.media.close()
+
+    async def _leave(self, state: ServerState) -> None:
+        """Goes on serving while `/ready` tells load balancers to go elsewhere."""
+        delay_s = self.settings.drain_delay_s
+        if delay_s and not self.stop.now.is_set():
+            state.leaving = True
+            log.event(logging.INFO, "leaving", drain_delay_s=delay_s)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.stop.now.wait(), delay_s)
 
     async def _drain(self, http: HttpServer, grace_s: float) -> None:
         ending = asyncio.create_task(http.stop(timeout_s=grace_s + LAST_WORDS_S))
@@ -239,6 +250,8 @@ class Stop:
 
     def __init__(self) -> None:
         self.event = asyncio.Event()
+        self.now = asyncio.Event()
+        """Set when the delay before draining is over, or there shall be none."""
         self.graceful = True
         self.exit_code = 0
         self._loop = asyncio.get_running_loop()
@@ -264,12 +277,12 @@ class Stop:
             threading.Thread(target=self._watch_stdin, name="stdin-watch", daemon=True).start()
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
-        if self.event.is_set() and number == signal.SIGINT:
+        if self.now.is_set() and number == signal.SIGINT:
             # Not SIGTERM, which `timeout` and others send twice. The worker ends at end-of-file of its stdin.
             os._exit(EXIT_INTERRUPTED)
         if number == signal.SIGINT:
             self.exit_code = EXIT_INTERRUPTED
-        self._loop.call_soon_threadsafe(self.event.set)
+        self._loop.call_soon_threadsafe(self.at_once if number == signal.SIGINT else self.event.set)
 
     def _watch_stdin(self) -> None:
         # os.read, not sys.stdin: a daemon thread inside a buffered reader aborts the interpreter's shutdown.
@@ -279,6 +292,11 @@ class Stop:
         with contextlib.suppress(RuntimeError):  # the loop is closed: the server is already stopping
             self._loop.call_soon_threadsafe(self._abandoned)
 
+    def at_once(self) -> None:
+        """Stop without the delay before draining."""
+        self.now.set()
+        self.event.set()
+
     def _abandoned(self) -> None:
         self.graceful = False
-        self.event.set()
+        self.at_once()

@@ -43,6 +43,8 @@ class ServerState:
     """Whether the server was started with exactly one model, which then is `loading` or the `only` one."""
     only: str | None = None
     """The id of that model, once it is loaded."""
+    leaving: bool = False
+    """Whether load balancers shall send no more requests; those that come are answered, until `draining`."""
     draining: bool = False
     started: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when `loading` has ended."""

@@ -195,6 +195,11 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
     strict: Annotated[bool, requests(
         "Reject unknown request fields", more="Otherwise they are ignored, and named in a header and the log."
     )] = False
+    drain_delay_s: Annotated[float, requests(
+        "Time to go on serving after SIGTERM, with /ready at 503", "S", 0, MAX_SECONDS,
+        more="So that load balancers, which look every few seconds, send requests elsewhere before connections are "
+        "refused. Ctrl-C does not wait."
+    )] = 0.0
     grace_s: Annotated[float, requests("Time for answers to finish at shutdown", "S", 0, MAX_SECONDS)] = 30.0
 
     max_grammar_bytes: GrammarBytes = _LIMITS.source_bytes

@@ -359,6 +359,7 @@ class Ready(msgspec.Struct, frozen=True):
     """`GET /ready`."""
 
     models: list[str]
+    """The loaded ones; none are named if the Host header is not a name of this server."""
     status: str = "ready"
 
 

@@ -57,9 +57,9 @@ def test_nonsense_for_a_host_is_refused(served: Served, host: str) -> None:
         ("/v1/models", None, 200),
         ("http://localhost:1/health?x=1", "evil.example", 200),
         ("HTTP://127.0.0.1", "evil.example", 200),
-        ("http://evil.example/health", "localhost", 403),
-        ("http://localhost@evil.example/health", "localhost", 403),
-        ("http:///health", "localhost", 403),
+        ("http://evil.example/v1/models", "localhost", 403),
+        ("http://localhost@evil.example/v1/models", "localhost", 403),
+        ("http:///v1/models", "localhost", 403),
     ],
 )
 def test_the_request_line_may_name_the_host_and_http_1_0_may_name_none(
@@ -149,9 +149,23 @@ def test_a_key_in_utf_8_opens_over_http() -> None:
             assert served.http.get("/v1/models", headers=[(headers[0][0], headers[0][1][:-1])]).status_code == 401
 
 
-def test_health_needs_no_key_but_a_known_host(guarded: Served) -> None:
-    assert guarded.http.get("/health").json() == {"status": "ok"}
-    assert guarded.http.get("/health", headers={"host": "evil.example"}).status_code == 403
+def test_probes_need_neither_a_key_nor_a_known_host_without_which_no_model_is_named(guarded: Served) -> None:
+    foreign = {"host": "balancer.example"}
+    assert guarded.http.get("/health").json() == guarded.http.get("/v1/health", headers=foreign).json()
+    assert guarded.http.get("/ready").json()["models"] == ["tiny"]
+    assert guarded.http.get("/ready", headers=foreign).json() == {"models": [], "status": "ready"}
+    guarded.runtime.restarts = ["tiny"]
+    try:
+        said = guarded.http.get("/ready", headers=foreign)
+    finally:
+        guarded.runtime.reset()
+    assert said.status_code == 503
+    assert "tiny" not in said.text
+
+
+def test_a_page_of_another_site_may_not_probe(served: Served) -> None:
+    for headers in ({"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}):
+        assert served.http.get("/ready", headers=headers).status_code == 403
 
 
 def test_a_body_over_the_limit_is_refused_by_its_length_and_by_its_bytes(served: Served) -> None:

@@ -27,6 +27,8 @@ from localllm.settings.config import Settings
 OPEN_PATHS = frozenset({"/", "/v1", "/docs", "/health", "/v1/health", "/ready"})
 OPEN_FOLDERS = ("/ui/", "/docs/")
 """Paths that need no key: the page's files and the documentation contain no user data."""
+PROBES = frozenset({"/health", "/v1/health", "/ready"})
+"""Answered whatever the Host, which load balancers and orchestrators set to an address or a name of their own."""
 
 _HOST = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::(?P<port>[0-9]{0,5}))?", re.ASCII)
 """RFC 3986's `host [":" port]`, without percent-encoding and `!$&'()*+,;=`, which our host names do not need."""
@@ -44,7 +46,8 @@ address `2130706433`."""
 class Gate:
     """ASGI middleware that raises `HeadersTooLarge`, `ForbiddenHost`, `ForbiddenOrigin` or `InvalidApiKey`.
 
-    Stores the caller in `scope["state"]["caller"]`, and answers preflights of allowed pages.
+    Stores the caller in `scope["state"]["caller"]` and whether the Host is one of ours in `has_own_host`, without which
+    only probes are answered; answers preflights of allowed pages.
     """
 
     def __init__(
@@ -66,7 +69,7 @@ class Gate:
         self._check_size(scope)
         take_absolute_target(scope)
         headers = Headers(scope=scope)
-        self._check_host(headers)
+        self._check_host(scope, headers)
         self._check_origin(headers, scope["scheme"])
         if self._is_preflight(scope["method"], headers):  # before the key, which browsers send only after the preflight
             await Response(headers=self.cors.preflight_headers(headers))(scope, receive, send)
@@ -88,14 +91,15 @@ class Gate:
             and self.cors.allows(headers.get("origin", ""))
         )
 
-    def _check_host(self, headers: Headers) -> None:
+    def _check_host(self, scope: Scope, headers: Headers) -> None:
         given = headers.get("host")
-        if given is None:  # HTTP/1.0, as of some load balancers; every browser sends a Host
-            return
-        name = host_name(given)
-        if not (name in self.allowed_hosts or _is_private(name)):
+        name = host_name(given or "")
+        # HTTP/1.0, as of some load balancers, may have none; every browser sends a Host.
+        is_own = given is None or name in self.allowed_hosts or _is_private(name)
+        scope.setdefault("state", {})["has_own_host"] = is_own
+        if not is_own and scope["path"] not in PROBES:
             raise ForbiddenHost(
-                f"this server does not answer to the name {clipped(name or given)!r}; "
+                f"this server does not answer to the name {clipped(name or given or '')!r}; "
                 f"start it with --allowed-hosts {clipped(name) or 'NAME'}"
             )
 

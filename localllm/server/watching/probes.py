@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm.errors import Loading
+from localllm.errors import Draining, Loading
 from localllm.server.edge.paths import both
 from localllm.server.requests.body import json_response
 from localllm.server.state import ServerState
@@ -27,13 +27,24 @@ async def health(request: Request) -> Response:
 
 
 async def ready(request: Request) -> Response:
-    """`GET /ready`: whether a request can be answered now; otherwise 503 with the reason."""
+    """`GET /ready`: whether a request can be answered now; otherwise 503 with the reason.
+
+    Models are named only to those who know the server's name: another Host may be a page's own (DNS rebinding).
+    """
     state: ServerState = request.app.state.server
-    state.check_ready()
+    may_name = bool(request.state.has_own_host)
+    try:
+        state.check_ready()
+    except Loading:
+        if may_name:
+            raise
+        raise Loading("a model is still loading; try again in a moment") from None
+    if state.leaving:
+        raise Draining("the server is about to shut down; it still answers requests")
     restarting = state.runtime.restarting()
     if restarting:
-        raise Loading(f"the process of {restarting[0]} died and is being restarted")
-    return json_response(Ready([model.id for model in state.runtime.loaded()]))
+        raise Loading(f"the process of {restarting[0] if may_name else 'a model'} died and is being restarted")
+    return json_response(Ready([model.id for model in state.runtime.loaded()] if may_name else []))
 
 
 async def metrics(request: Request) -> Response:
