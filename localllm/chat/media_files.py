@@ -151,6 +151,10 @@ class MediaReading:
         """All files, each once."""
         return tuple(self._files.values())
 
+    def add(self, file: MediaFile) -> None:
+        """A file that was read elsewhere."""
+        self._files[file.digest] = file
+
     def image(self, given: str, path: str, detail: str | None = None) -> Media:
         """A picture from a data URL, base64 or an http address. Raises `InvalidParameter`."""
         if detail not in DETAILS:

@@ -28,6 +28,7 @@ from localllm.server.apis.responses.tools import NamespacedTool, ResponseTool
 from localllm.server.app import routes
 from localllm.server.described import api_table
 from localllm.server.described.endpoints import OPERATIONS
+from localllm.server.requests import content_parts as openai_parts
 from localllm.server.requests import messages as openai_messages
 from localllm.server.requests import tools as openai_tools
 from localllm.server.requests.field_rules import fates_of, honoured
@@ -61,7 +62,7 @@ def read_as() -> list[tuple[Any, type[msgspec.Struct]]]:
         (chat_create_params.CompletionCreateParamsStreaming, openai_requests.ChatRequest),
         (chat_api.ChatCompletionMessageParam, openai_messages.ChatMessage),
         *(
-            (getattr(chat_api, f"ChatCompletionContentPart{name}Param"), openai_messages.ContentPart)
+            (getattr(chat_api, f"ChatCompletionContentPart{name}Param"), openai_parts.ContentPart)
             for name in ("Text", "Image", "InputAudio", "Refusal")
         ),
         (chat_api.ChatCompletionMessageFunctionToolCallParam, openai_messages.MessageCall),
@@ -77,7 +78,7 @@ def read_as() -> list[tuple[Any, type[msgspec.Struct]]]:
         (responses_api.ResponseTextConfigParam, responses.TextConfig),
         (responses_api.ResponseFormatTextJSONSchemaConfigParam, ResponseFormat),
         *(
-            (getattr(responses_api, f"Response{name}Param"), openai_messages.ContentPart)
+            (getattr(responses_api, f"Response{name}Param"), openai_parts.ContentPart)
             for name in ("InputText", "InputImage", "InputFile", "OutputText", "OutputRefusal")
         ),
         (responses_api.EasyInputMessageParam, InputItem),

@@ -16,13 +16,14 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.chat.media_files import MediaReading
 from localllm.chat.unreadable import drop, first_refused, stand_in
-from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.errors import InvalidParameter, clipped
 from localllm.server.requests.call_ids import with_ids
-from localllm.server.requests.field_rules import Fates, RefusedField
+from localllm.server.requests.content_parts import ChatPart, media_or_note
+from localllm.server.requests.field_rules import Fates
+from localllm.server.requests.returned_text import returned_parts
 from localllm.server.requests.values import json_or_text, message_of, missing, needed, wrong_content
 from localllm.types import Media, Message, ToolCall
 from localllm.types.conversation import Conversation
-from localllm.types.documents import DocumentOptions, PageImages
 
 ROLES = {
     "system": "system",
@@ -38,35 +39,6 @@ Arguments = Annotated[Raw, Meta(extra_json_schema={"type": ["string", "object", 
 
 _ENCRYPTED = ("redacted_thinking", "reasoning.encrypted")
 """Types of thoughts that only another vendor can read."""
-ELSEWHERE = "; a note stands for those in tools' results and earlier turns"
-IMAGES = ("image_url", "input_image", "image")
-VIDEOS = ("input_video", "video_url", "video")
-SOUNDS = ("input_audio", "audio_url", "audio")
-FILES = ("file", "input_file")
-"""Types of parts that may be read."""
-NO_STORE = "no files are stored here; send the file itself as file_data"
-_FILE_ID = {"file_id": RefusedField(f"{NO_STORE}{ELSEWHERE}")}
-_FILES = dict.fromkeys(
-    ("file", "file_data", "file_id", "file_url", "filename", "pages", "page_images"),
-    RefusedField(f"files are not supported here; send their text{ELSEWHERE}"),
-)
-_FILE_IGNORED = {
-    "detail": "pages are shown as large as the model reads them",
-    "format": "the content says what it is",
-    "mime_type": "the content says what it is",
-}
-_UNUSED = {
-    "annotations": "only the text of earlier answers is used",
-    "cache_control": "common prefixes are always cached",
-    "logprobs": "only the text of earlier answers is used",
-    "prompt_cache_breakpoint": "common prefixes are always cached",
-}
-
-
-class ThoughtText(msgspec.Struct, frozen=True):
-    """A part of a thought, as Mistral sends them."""
-
-    text: str = ""
 
 
 class EarlierAudio(msgspec.Struct, frozen=True):
@@ -77,150 +49,6 @@ class EarlierAudio(msgspec.Struct, frozen=True):
     )
 
     transcript: str | None = None
-
-
-class ImageUrl(msgspec.Struct, frozen=True):
-    """A picture."""
-
-    url: str = ""
-    """A data URL, base64, or an address if the server's `media_urls` allows it."""
-    detail: str | None = None
-
-
-class InputAudio(msgspec.Struct, frozen=True):
-    """A sound."""
-
-    fates: ClassVar[Fates] = Fates(ignored={"format": "the content says what it is"})
-
-    data: str = ""
-    format: str | None = None
-
-
-class InputVideo(msgspec.Struct, frozen=True):
-    """A video, as llama-server's clients send it."""
-
-    fates: ClassVar[Fates] = Fates(ignored={"format": "the content says what it is"})
-
-    data: str = ""
-    format: str | None = None
-
-
-class MediaUrl(msgspec.Struct, frozen=True):
-    """A sound or video, as vLLM's clients send it."""
-
-    url: str = ""
-
-
-class GivenFile(msgspec.Struct, frozen=True):
-    """A document."""
-
-    fates: ClassVar[Fates] = Fates(_FILE_ID, _FILE_IGNORED)
-
-    file_data: str | None = None
-    """A data URL or base64."""
-    filename: str | None = None
-    """Shown to the model. Its end tells kinds of text apart; what else the file is, its content says."""
-    file_id: str | None = None
-    file_url: str | None = None
-    """An address, if the server's `media_urls` allows it."""
-    pages: str | None = None
-    """Pages, slides or sheets to take, as `1-3,7`; all by default."""
-    page_images: PageImages | None = None
-    """Which pages of a PDF are shown as pictures: those without text (`auto`), `always` or `never`."""
-
-    def media(self, path: str, reading: MediaReading, fields: str = "") -> Media:
-        """`fields`: where in the part at `path` the file's are.
-
-        Raises `InvalidParameter`, `UnsupportedParameter`.
-        """
-        given = self.file_data or self.file_url
-        if not given and self.file_id:
-            raise UnsupportedParameter(f"{path}{fields}.file_id is not supported: {NO_STORE}", param=path)
-        options = DocumentOptions(
-            name=self.filename or "", pages=self.pages or "", page_images=self.page_images or "auto"
-        )
-        return reading.document(needed(given or None, f"{path}{fields}.file_data"), path, options)
-
-
-class ContentPart(msgspec.Struct, frozen=True):
-    """A part of a message: text, refusal or thought (`thinking`). In the turn to answer, other types are refused."""
-
-    fates: ClassVar[Fates] = Fates(
-        dict.fromkeys(("image_url", "detail"), RefusedField(f"images are not supported yet{ELSEWHERE}"))
-        | _FILES
-        | {"input_audio": RefusedField(f"audio is not supported{ELSEWHERE}")},
-        _UNUSED,
-    )
-
-    type: str
-    text: str | None = None
-    refusal: str | None = None
-    thinking: str | list[ThoughtText] | None = None
-
-    @property
-    def thought(self) -> str | None:
-        """The text of `thinking`."""
-        return "".join(part.text for part in self.thinking) if isinstance(self.thinking, list) else self.thinking
-
-
-class ChatPart(ContentPart, frozen=True):
-    """Such a part, or a picture, video, sound or document."""
-
-    fates: ClassVar[Fates] = Fates(_FILE_ID, _UNUSED)
-
-    image_url: str | ImageUrl | None = None
-    detail: str | None = None
-    """For an `image_url` that is a string."""
-    input_audio: InputAudio | None = None
-    audio_url: str | MediaUrl | None = None
-    input_video: InputVideo | None = None
-    video_url: str | MediaUrl | None = None
-    file: GivenFile | None = None
-    """A document, as in OpenAI's chat API; its Responses API has its fields in the part."""
-    file_data: str | None = None
-    filename: str | None = None
-    file_id: str | None = None
-    file_url: str | None = None
-    pages: str | None = None
-    page_images: PageImages | None = None
-
-    @property
-    def is_media(self) -> bool:
-        """Whether it is a picture, video, sound or document that may be read."""
-        if self.type in FILES:
-            return True
-        if self.type in IMAGES:
-            return self.image_url is not None
-        return (self._sound if self.type in SOUNDS else self._video if self.type in VIDEOS else None) is not None
-
-    def media(self, path: str, reading: MediaReading) -> Media:
-        """The picture, video, sound or document. Raises `InvalidParameter`, `UnsupportedParameter`."""
-        if self.type in FILES:
-            if self.file is not None:
-                return self.file.media(path, reading, ".file")
-            given = (self.file_data, self.filename, self.file_id, self.file_url, self.pages, self.page_images)
-            return GivenFile(*given).media(path, reading)
-        if self.type in IMAGES:
-            image = self.image_url
-            url, detail = (image.url, image.detail) if isinstance(image, ImageUrl) else (image or "", self.detail)
-            return reading.image(url, path, detail)
-        if self.type in VIDEOS:
-            return reading.video(self._video or "", path)
-        return reading.audio(self._sound or "", path)
-
-    @property
-    def _sound(self) -> str | None:
-        return _source_of(self.input_audio, self.audio_url)
-
-    @property
-    def _video(self) -> str | None:
-        return _source_of(self.input_video, self.video_url)
-
-
-def _source_of(given: InputAudio | InputVideo | None, url: str | MediaUrl | None) -> str | None:
-    if given is not None:
-        return given.data
-    return url.url if isinstance(url, MediaUrl) else url
 
 
 class CalledFunction(msgspec.Struct, frozen=True):
@@ -310,18 +138,24 @@ class ChatMessage(msgspec.Struct, frozen=True):
         self, path: str, notes: list[str], reading: MediaReading, *, refuses: bool
     ) -> tuple[list[str | Media], list[str]]:
         """The texts, pictures, videos and sounds of the content, and its thoughts."""
+        is_result = ROLES[self.role] == "tool"
         if not isinstance(self.content, list):
-            return [self.content or ""], []
+            text = self.content or ""
+            return returned_parts(text, path, reading) if is_result else [text], []
         texts: list[str | Media] = []
         thoughts: list[str] = []
         for index, part in enumerate(self.content):
             where = f"{path}[{index}]"
             if part.type == "thinking":
                 thoughts.append(needed(part.thought, f"{where}.thinking"))
+            elif part.type == "text" and is_result:
+                texts += returned_parts(needed(part.text, f"{where}.text"), where, reading)
             elif part.type in ("text", "refusal"):
                 texts.append(needed(part.text if part.type == "text" else part.refusal, f"{where}.{part.type}"))
             elif part.is_media and self.role != "assistant":
                 texts.append(media_or_note(part, where, notes, reading, refuses=refuses))
+            elif (said := part.resource_text) is not None:
+                texts.append(said)
             elif refuses:
                 raise wrong_content(part.type, where)
             elif part.type in _ENCRYPTED:
@@ -329,16 +163,6 @@ class ChatMessage(msgspec.Struct, frozen=True):
             else:
                 texts.append(stand_in(part.type, where, notes) if part.text is None else part.text)
         return texts, thoughts
-
-
-def media_or_note(part: ChatPart, path: str, notes: list[str], reading: MediaReading, *, refuses: bool) -> Media | str:
-    """The picture, sound or document; one that is none is an error in the turn to answer, else a note."""
-    try:
-        return part.media(path, reading)
-    except (InvalidParameter, UnsupportedParameter) as error:
-        if refuses:
-            raise
-        return stand_in(part.type, path, notes, error)
 
 
 def to_conversation(messages: Sequence[ChatMessage]) -> Conversation:

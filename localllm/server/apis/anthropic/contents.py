@@ -20,7 +20,9 @@ from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.server.apis.anthropic.documents import ImageSource, document_parts
 from localllm.server.requests.call_ids import with_ids
 from localllm.server.requests.field_rules import Fates, Nested, RefusedField
+from localllm.server.requests.mcp_parts import McpPart, mcp_part
 from localllm.server.requests.parse import decoded, decoding
+from localllm.server.requests.returned_text import returned_parts
 from localllm.server.requests.values import json_of, message_of, missing, needed, wrong_content
 from localllm.types import Media, Message, ToolCall
 from localllm.types.conversation import Conversation
@@ -47,7 +49,6 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
             "cache_control": "common prefixes are always cached",
             "caller": "every call comes from the model itself",
             "citations": "answers cite nothing; of earlier ones the text is used",
-            "data": "another vendor's encrypted thought",
             "signature": "signatures of thoughts are not verified",
             "toolset_name": "calls are identified by their tool's name",
         },
@@ -67,12 +68,27 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     """Pages, slides or sheets to take of a document, as `1-3,7`; all by default."""
     page_images: PageImages | None = None
     """Which pages of a PDF are shown as pictures: those without text (`auto`), `always` or `never`."""
+    data: Raw | UnsetType = UNSET
+    """This and what follows: of parts in MCP's and others' shapes, see `mcp_parts`; `data` also of encrypted thoughts,
+    which no model reads."""
+    image: Raw | UnsetType = UNSET
+    audio: Raw | UnsetType = UNSET
+    video: Raw | UnsetType = UNSET
+    url: Raw | UnsetType = UNSET
+    mimeType: Raw | UnsetType = UNSET
+    mediaType: Raw | UnsetType = UNSET
+    resource: Raw | UnsetType = UNSET
+    uri: Raw | UnsetType = UNSET
+    name: str | None = None
+    """Also of a call."""
 
     def parts(self, path: str, notes: list[str], reading: MediaReading, *, refuses: bool = False) -> list[str | Media]:
         """Its texts, image or document, and stand-ins for the rest. `refuses`: what no model reads is an error.
 
         Raises `InvalidParameter`, `UnsupportedParameter`.
         """
+        if self.text is None and (other := self._mcp_part) is not None:
+            return [_mcp(other, path, notes, reading, refuses=refuses) if other.text is None else other.text]
         if self.type == "image" and self.text is None:
             return [self._image_or_note(path, notes, reading, refuses=refuses)]
         if self.type == "document" and self.text is None:
@@ -92,6 +108,11 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
             raise wrong_content(self.type, path)
         notes += inner
         return texts or [stand_in(self.type, path, notes)]
+
+    @property
+    def _mcp_part(self) -> McpPart | None:
+        """What it is in MCP's shape; None: it has a `source`, as this API's images and documents do, or is none."""
+        return mcp_part(self) if isinstance(self.source, UnsetType) else None
 
     def _image_or_note(self, path: str, notes: list[str], reading: MediaReading, *, refuses: bool) -> Media | str:
         try:
@@ -116,6 +137,15 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
             return [*self.texts(path, notes)]
 
 
+def _mcp(part: McpPart, path: str, notes: list[str], reading: MediaReading, *, refuses: bool) -> Media | str:
+    try:
+        return part.media(path, reading)
+    except InvalidParameter as error:
+        if refuses:
+            raise
+        return stand_in(part.type, path, notes, error)
+
+
 _WITH_TEXTS = ("search_result", "tool_reference")
 """Blocks that a user may send for their texts."""
 
@@ -126,7 +156,6 @@ class ContentBlock(Block, frozen=True, kw_only=True):
     thinking: str | None = None
     id: str | None = None
     """Set for calls."""
-    name: str | None = None
     input: Raw | UnsetType = UNSET
     """Of a call: an object."""
     tool_use_id: str | None = None
@@ -258,8 +287,13 @@ def _result_parts(block: ContentBlock, path: str, notes: list[str], reading: Med
     with decoding(path):
         content = decoded(block.content, str | list[Block] | None)
     if isinstance(content, str):
-        return [content]
-    return [part for index, each in enumerate(content or ()) for part in each.parts(f"{path}[{index}]", notes, reading)]
+        return returned_parts(content, path, reading)
+    parts: list[str | Media] = []
+    for index, each in enumerate(content or ()):
+        where = f"{path}[{index}]"
+        for part in each.parts(where, notes, reading):
+            parts += returned_parts(part, where, reading) if isinstance(part, str) else [part]
+    return parts
 
 
 def _values(given: Raw | UnsetType, path: str) -> Any:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from localllm.chat.media_files import MediaReading
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
-from localllm.server.requests.messages import NO_STORE
+from localllm.server.requests.content_parts import NO_STORE
 from localllm.server.requests.parse import decoded, decoding
 from localllm.server.requests.values import missing, needed
 from localllm.types import Media

@@ -13,6 +13,7 @@ from localllm.chat.unreadable import first_refused, stand_in, with_parts
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.server.requests.call_ids import with_ids
 from localllm.server.requests.field_rules import Fates, RefusedField
+from localllm.server.requests.returned_text import returned_parts
 from localllm.server.requests.tools import NO_ARGUMENTS, DeclaredTool, of_objects, told_tools
 from localllm.server.requests.values import ObjectField, json_as
 from localllm.types import Calling, Function, Media, Message, ToolCall
@@ -80,8 +81,13 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
                 tool_call_id=self.tool_call_id or "",
                 name=self.tool_name or "",
             ),
-            [*images, *filter(None, [self.content])],
+            [*images, *self._texts(role, path, reading)],
         )
+
+    def _texts(self, role: str, path: str, reading: MediaReading) -> list[str | Media]:
+        if not self.content:
+            return []
+        return returned_parts(self.content, f"{path}.content", reading) if role == "tool" else [self.content]
 
 
 class OwnMessage(ChatMessage, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ runs. Raises `RequestError`s that name the field at fault. Knows nothing of temp
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import msgspec
@@ -44,10 +44,12 @@ from localllm.server.apis.responses.items import (
 )
 from localllm.server.apis.responses.media import MediaPart, part_of
 from localllm.server.apis.responses.tools import ResponseTool
+from localllm.server.requests.content_parts import ChatPart, ContentPart, media_or_note
 from localllm.server.requests.field_rules import Fates
-from localllm.server.requests.messages import ChatPart, ContentPart, media_or_note
 from localllm.server.requests.parse import Fields, decoded, fields_of, small
+from localllm.server.requests.returned_text import returned_parts
 from localllm.server.requests.values import json_of, json_or_text, missing, needed, wrong_content
+from localllm.types import Media
 
 ROLES = ("system", "developer", "user", "assistant")
 _TEXT_PARTS = ("input_text", "output_text", "text", "refusal")
@@ -292,6 +294,8 @@ def _parts(
             texts.append(needed(getattr(part, name), f"{where}.{name}"))
         elif part.is_media and not is_own:
             texts.append(_media(part, where, result, refuses=refuses))
+        elif (said := part.resource_text) is not None:
+            texts.append(said)
         elif refuses:
             raise wrong_content(part.type, where)
         else:
@@ -314,24 +318,39 @@ def _output(given: Raw | UnsetType, path: str, result: ParsedInput) -> str | lis
     if raw.startswith(b"{") and small(fields_of(raw).get("type")) == SCREENSHOT:
         raw = b"[%b]" % raw
     if not raw.startswith(b"["):
-        return json_or_text(given, path)
+        return _of_text(json_or_text(given, path), path, result)
     try:
         parts = msgspec.json.decode(raw, type=list[ChatPart])
     except msgspec.ValidationError:
         return json_of(given)  # a list of something else: the tool's own result
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise InvalidParameter(f"{path} is not valid JSON: {error}", param=path) from error
-    return [_returned(part, f"{path}[{index}]", result) for index, part in enumerate(parts)]
+    return [made for index, part in enumerate(parts) for made in _returned(part, f"{path}[{index}]", result)]
 
 
-def _returned(part: ChatPart, path: str, result: ParsedInput) -> InputPart:
+def _of_text(text: str, path: str, result: ParsedInput) -> str | list[InputPart]:
+    """A text, or the parts whose JSON it is."""
+    parts = returned_parts(text, path, result.reading)
+    return [*map(_input_part, parts)] if any(isinstance(part, Media) for part in parts) else text
+
+
+def _input_part(part: str | Media) -> InputPart:
+    return InputText(part) if isinstance(part, str) else part_of(part)
+
+
+def _returned(part: ChatPart, path: str, result: ParsedInput) -> Iterator[InputPart]:
     """A part of what a tool returned."""
     if part.type == SCREENSHOT:
         part = msgspec.structs.replace(part, type="input_image")
     if part.is_media:
         made = _media(part, path, result, refuses=False)
-        return InputText(made) if isinstance(made, str) else made
-    return InputText(stand_in(part.type, path, result.notes) if part.type in MEDIA else part.text or "")
+        yield InputText(made) if isinstance(made, str) else made
+    elif (said := part.resource_text) is not None:
+        yield InputText(said)
+    elif part.type in MEDIA:
+        yield InputText(stand_in(part.type, path, result.notes))
+    else:
+        yield from map(_input_part, returned_parts(part.text or "", path, result.reading))
 
 
 def _media(part: ChatPart, path: str, result: ParsedInput, *, refuses: bool) -> str | MediaPart:
