@@ -56,7 +56,7 @@ def scheduler(num_cells: int | None) -> Scheduler:
         cost=assumed_cost,
         weighs_one_row=lambda _: False,
     )
-    made = Scheduler(kv, drafter, batch_capacity=512)
+    made = Scheduler(kv, drafter, batch_capacity=512, max_slice_s=0.1)
     for number in range(NUM_SAVED):
         tokens = np.arange(LENGTH, dtype=np.int32)
         tokens[number + 1 :] += 7
@@ -72,7 +72,7 @@ def step(made: Scheduler, budget: int) -> float:
     """Plan a step of about `budget` tokens and mark it as computed; returns the milliseconds of planning."""
     seconds = budget * ASSUMED_TOKEN_S
     started_s = time.perf_counter()
-    plan = made.next_tokens() or made.plan(StepBudget(seconds, seconds, StepCost()), now_s=0.0)
+    plan = made.next_tokens(0.0) or made.plan(StepBudget(seconds, seconds, StepCost()), now_s=0.0)
     took_s = time.perf_counter() - started_s
     for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
         made.commit(segment, sequence)

@@ -23,6 +23,7 @@ from localllm.engine.backend import Segment, State
 from localllm.engine.building import build_engine
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.media import Extent
+from localllm.engine.requests.adapters import AdapterSet
 from localllm.engine.requests.sequence import Sequence as Running
 from localllm.engine.requests.terms import Ending, ReportOptions, Request
 from localllm.engine.sampling import native
@@ -94,6 +95,9 @@ class NoArithmetic:
     def shift(self, slot: int, keep: int, drop: int) -> None: ...
 
     def set_threads(self, threads: int) -> None: ...
+
+    def use_adapters(self, adapters: AdapterSet) -> bool:
+        return False
 
     def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
         return True

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from localllm.engine.backend import BackendError, Segment, State
 from localllm.engine.media import Extent, MediaRows, Planes, Span
+from localllm.engine.requests.adapters import NO_ADAPTERS, AdapterSet
 from localllm.engine.requests.terms import Due, Ending, ReportOptions, Reuse, Shift
 from localllm.engine.scheduling.cost import TILE
 from localllm.engine.spans import begun, outside
@@ -202,6 +203,13 @@ class FakeBackend:
         self.pending: list[tuple[int, int]] = []
         """Copies since the last decode: llama.cpp moves their cells only then."""
         self.batches: list[list[Segment]] = []
+        self.in_force: AdapterSet = NO_ADAPTERS
+        self.num_switches = 0
+        self.missing_adapter = ""
+        self.sets: list[AdapterSet] = []
+        """What was in force in each batch."""
+        self._under: dict[int, AdapterSet] = {}
+        """What each slot's cells were computed under, as far as that is known."""
         self._ends_at = ends_at
         self._fails_at_step = fails_at_step
         self._poison = poison
@@ -228,6 +236,13 @@ class FakeBackend:
 
     def set_threads(self, threads: int) -> None:
         self.threads = threads
+
+    def use_adapters(self, adapters: AdapterSet) -> bool:
+        if any(each.digest == self.missing_adapter for each in adapters):
+            raise BackendError("this adapter cannot be loaded")
+        changes, self.in_force = adapters != self.in_force, adapters
+        self.num_switches += changes
+        return changes
 
     def length(self, slot: int) -> int:
         return len(self.held[slot])
@@ -276,6 +291,7 @@ class FakeBackend:
         assert source != slot
         assert length <= len(self.held[source])
         self.copies.append((source, slot, length))
+        self._under[slot] = self._under.get(source, self.in_force)
         if self.can_rewind:
             self._ids[slot] = self._ids[source][:length]
             if self.num_cells is None:
@@ -300,6 +316,7 @@ class FakeBackend:
         assert not any(source == slot for source, _ in self.pending), "a copy from there is still to come"
         assert len(state) == length
         self._replaced(slot)
+        self._under.pop(slot, None)
         self.held[slot] = unpacked(state)
         self.extents[slot] = tuple(extents)
         assert [token < 0 for token in self.held[slot]].count(True) >= sum(
@@ -360,6 +377,9 @@ class FakeBackend:
             computed = self._until_interrupted(segments, within_s)
         for segment in computed:
             cells = self.held[segment.slot]
+            under = self._under.setdefault(segment.slot, self.in_force) if cells else self.in_force
+            assert under == self.in_force, "a prefix that was computed under other adapters"
+            self._under[segment.slot] = self.in_force
             assert segment.start == len(cells), "a gap or an overlap in the positions"
             cells.extend(segment.tokens)
             extent = segment.media and segment.media.extent
@@ -380,6 +400,7 @@ class FakeBackend:
         if self._snapshots:
             self._keep_snapshots(segments)
         self.batches.append(list(segments))
+        self.sets.append(self.in_force)
         self._computes = self.is_asynchronous
         return True
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from localllm.engine.media import Extent, Planes
+from localllm.engine.requests.adapters import AdapterSet
 
 
 class MediaPart(NamedTuple):
@@ -92,6 +93,11 @@ class BatchDecoder(Protocol):
 
     def set_threads(self, threads: int) -> None:
         """Threads that compute from the next `decode` on."""
+        ...
+
+    def use_adapters(self, adapters: AdapterSet) -> bool:
+        """Put a set of adapters in force from the next `decode` on, which then takes longer; whether it is another than
+        before. Raises `BackendError` if one cannot be loaded."""
         ...
 
     def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:

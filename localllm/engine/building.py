@@ -66,7 +66,13 @@ def build_engine(
     pace = Pace(cost, limits, is_unified=kv.is_unified)
     asker = proposers.asker(DraftTarget(pace.row_cost, cells.max_rollback, cells.rolls_back_equals))
     drafter = _drafter(backend, pace, asker)
-    scheduler = Scheduler(kv, drafter, batch_capacity=decoder.batch_capacity, rows_ready=inbox.rows_ready)
+    scheduler = Scheduler(
+        kv,
+        drafter,
+        batch_capacity=decoder.batch_capacity,
+        max_slice_s=limits.beside_streams_s,
+        rows_ready=inbox.rows_ready,
+    )
     sampler = sampler or NumpySampler()
     scorer = PromptScorer(decoder, backend.vocab, sampler, num_slots=cells.num_slots, limits=limits, team=team)
     answers = Answers(backend.vocab, kv, scheduler, clock, shifts=context_shift)

@@ -26,6 +26,13 @@ class DecodeResult(NamedTuple):
     began_s: float
     moved_cells: bool
     """Whether a copy's cells were moved with it, so that its time says nothing about tokens."""
+    switched: bool = False
+    """Whether the set of adapters changed before it, which takes time of its own."""
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether its time is that of its tokens."""
+        return not self.moved_cells and not self.switched
 
 
 class StepDecoder:
@@ -76,6 +83,7 @@ class StepDecoder:
             self._decoder.set_threads(self._team.begin(sum(len(segment.tokens) for segment in plan.segments)))
         began_s, moves_cells = self._clock(), self._kv.pending.any
         try:
+            switched = self._decoder.use_adapters(plan.adapters)
             self._kv.begin_step()
             is_whole = self._decoder.decode(plan.segments, within_s=within_s)
             if is_whole:
@@ -90,6 +98,6 @@ class StepDecoder:
             self._interruptions.lost(self._decoder.lost_s)
             seconds = max(0.0, seconds - self._decoder.lost_s)
         elif self._team is not None:
-            self._team.end(seconds, is_comparable=not moves_cells)
+            self._team.end(seconds, is_comparable=not moves_cells and not switched)
         self._interruptions.computed(seconds)
-        return DecodeResult(is_whole, began_s, moves_cells)
+        return DecodeResult(is_whole, began_s, moves_cells, switched)

@@ -46,7 +46,7 @@ class Planner:
         scheduler = self._scheduler
         may_interrupt = only is None and self._interrupter.may_interrupt(scheduler)
         self._asker.ask(scheduler.running)
-        plan = scheduler.next_tokens() if only is None else None
+        plan = scheduler.next_tokens(now_s) if only is None else None
         if plan is None:
             num_streams = scheduler.num_streams
             max_scored_tokens = self._scorer.max_tokens(num_streams)

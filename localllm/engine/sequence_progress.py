@@ -171,6 +171,14 @@ class SequenceProgress:
                 self._wanted.add(span.start)
                 span.of.source.want(ready)
 
+    def next_checkpoint(self, spacing: int) -> int:
+        """Number of tokens at which it next stops for a checkpoint, at the latest its last."""
+        start = self.num_computed
+        if start >= self.num_prompt:
+            return self.num_tokens
+        marks = (mark for mark in self.pauses if start < mark < self.num_prompt)
+        return min(*marks, (start // spacing + 1) * spacing, self.num_tokens)
+
     def pause_at(self, num_tokens: int) -> None:
         """Other sequences want to start from there."""
         self.pauses.add(num_tokens)

@@ -102,8 +102,10 @@ class Stepper:
         if scores:
             num_rows = sum(each.num_rows for each in scores)
             self._scorer.observe(num_rows, seconds, self._scheduler.num_streams)
-        elif not decoded.moved_cells and not plan.drafts:
+        elif decoded.is_comparable and not plan.drafts:
             self._pace.cost.observe(plan.parts, seconds)
+        elif decoded.switched and not decoded.moved_cells and not plan.drafts:
+            self._scheduler.adapters.observe(plan.parts, seconds, self._pace.cost)
         for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
             if self._scheduler.commit(segment, sequence):
                 self._kv.checkpoint(segment.slot)
@@ -115,7 +117,7 @@ class Stepper:
                 output.deltas.append((sequence.id, Delta(prompt_logprobs=prompt_logprobs)))
         if ready := self._in_time(plan, self._ready(plan, output), output):
             self._take(self._drawer.draw(plan, ready), output)
-        if plan.is_weighed and not decoded.moved_cells:
+        if plan.is_weighed and decoded.is_comparable:
             self._pace.row_cost.observe(plan.parts, self._clock() - decoded.began_s)
 
     def _report_prompts(self, plan: StepPlan, output: StepOutput) -> None:

@@ -76,4 +76,4 @@ SCALAR_FORMATS: dict[int, str] = {
 }
 """Metadata value type -> `struct` format; strings and arrays are the other two types."""
 
-UINT32, INT32 = 4, 5
+UINT32, INT32, FLOAT32 = 4, 5, 6

@@ -1,8 +1,8 @@
 """One model in memory, ready to compute: the parts of `engine.backend.Backend`, made together and freed together.
 
-    context -> batch -> states -> cells -> decoder          made in this order, freed in the reverse one
+    context -> adapters -> batch -> states -> cells -> decoder          made in this order, freed in the reverse one
 
-What else lives as long as a context (adapters, encoders of pictures) enters here. Knows nothing of what parts do.
+What else lives as long as a context enters here. Knows nothing of what parts do.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from localllm.engine.backend import BackendError, Segment
 from localllm.errors import LoadFailed
+from localllm.llama.adapters.lora import LlamaAdapters
 from localllm.llama.batch import Batch, RowsBatch
 from localllm.llama.cells import LlamaCells
 from localllm.llama.context import Attention, Batching, KvMemory, LlamaContext
@@ -35,6 +36,7 @@ class LlamaBackend:
     decoder: LlamaDecoder
     cells: LlamaCells
     vocab: Vocab
+    adapters: LlamaAdapters
     vectors: TargetVectors | None
     """What drafts guess from; None: not kept."""
     _lifetime: ExitStack
@@ -59,6 +61,8 @@ def open_backend(
     with ExitStack() as lifetime:
         context = LlamaContext(library, model, kv, batching, threads=threads, attention=attention)
         lifetime.callback(context.free)
+        adapters = LlamaAdapters(library, model, context)
+        lifetime.callback(adapters.free)
         batch = Batch(context.api, context.batch_capacity)
         lifetime.callback(batch.free)
         interrupt = Interrupt(context.api, context.handle, context.memory, wanted=not model.devices)
@@ -84,11 +88,12 @@ def open_backend(
             if model.takes_rows
             else None,
             interrupt,
+            adapters=adapters,
             vocab_size=vocab.size,
             threads=threads,
             is_asynchronous=is_asynchronous,
         )
-        backend = LlamaBackend(context, decoder, cells, vocab, vectors, lifetime.pop_all())
+        backend = LlamaBackend(context, decoder, cells, vocab, adapters, vectors, lifetime.pop_all())
     if vectors is not None:
         _warm_up(backend)
     return backend

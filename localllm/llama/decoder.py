@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from localllm.engine.backend import BackendError, MediaPart, Segment
+from localllm.engine.requests.adapters import AdapterSet
+from localllm.llama.adapters.lora import LlamaAdapters
 from localllm.llama.batch import Batch, RowsBatch
 from localllm.llama.cells import LlamaCells
 from localllm.llama.context import LlamaContext, decode_failure
@@ -35,6 +37,7 @@ class LlamaDecoder:
         rows: RowsBatch | None,
         interrupt: Interrupt,
         *,
+        adapters: LlamaAdapters,
         vocab_size: int,
         threads: int,
         is_asynchronous: bool,
@@ -45,6 +48,7 @@ class LlamaDecoder:
         self._batch = batch
         self._rows = rows
         self._interrupt = interrupt
+        self._adapters = adapters
         self._vocab_size = vocab_size
         self._threads = threads
         self.is_asynchronous = is_asynchronous
@@ -86,6 +90,9 @@ class LlamaDecoder:
         if threads != self._threads:
             self._threads = threads
             self._context.api.llama_set_n_threads(self._context.handle, threads, threads)
+
+    def use_adapters(self, adapters: AdapterSet) -> bool:
+        return self._adapters.use(adapters)
 
     def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
         if segments[0].media is not None:

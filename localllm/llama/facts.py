@@ -272,6 +272,13 @@ FACTS: tuple[Fact, ...] = (
         "test_assistant.py::test_its_logits_are_those_of_the_formula"), "crash",
     ),
     Fact(
+        "rule", "what of an adapter's file would end the process, or be skipped without a word",
+        ("localllm.gguf.adapters:TYPES", "localllm.gguf.adapters:UNSUPPORTED_BASES",
+        "localllm.gguf.adapters:check_adapter"), "src/llama-adapter.cpp, src/llama-graph.cpp (build_lora_mm)",
+        ("test_adapters.py::test_each_set_has_logits_of_its_own_and_none_are_those_without_adapters",
+        "test_adapters.py::test_what_llama_cpp_would_refuse_skip_or_die_of_is_refused"), "crash",
+    ),
+    Fact(
         "architecture", "windows, recurrent layers, indexers and NextN layers, by name",
         ("localllm.gguf.rules.memory:_WINDOW_PERIODS", "localllm.gguf.rules.memory:_RECURRENT",
         "localllm.gguf.rules.memory:_HYBRID", "localllm.gguf.rules.memory:_NEXTN_APART",

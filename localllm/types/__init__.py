@@ -36,6 +36,8 @@ from localllm.types.formats import Beginning as Beginning
 from localllm.types.formats import Capability as Capability
 from localllm.types.formats import ChatFormat as ChatFormat
 from localllm.types.formats import capabilities as capabilities
+from localllm.types.headers.adapters import AdapterInfo as AdapterInfo
+from localllm.types.headers.adapters import AppliedAdapter as AppliedAdapter
 from localllm.types.headers.drafts import DraftBlock as DraftBlock
 from localllm.types.headers.drafts import DraftHead as DraftHead
 from localllm.types.headers.drafts import DraftHeadKind as DraftHeadKind
@@ -114,6 +116,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     prompt_tokens: tuple[TokenId, ...] | None = None
     prompt_parts: tuple[str | Media, ...] | None = None
     """Texts, and pictures and sounds between them, without a template."""
+    adapters: tuple[AppliedAdapter, ...] = ()
+    """Those that change the model for this answer."""
     suffix: str | None = None
     """Text after the answer: the model fills in the middle between `prompt` and `suffix`."""
     infill: Infill | None = None

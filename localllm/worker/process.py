@@ -69,6 +69,7 @@ from localllm.worker.prompts.tokenized import PromptRules
 from localllm.worker.states.slot_files import SlotFiler
 
 if TYPE_CHECKING:  # see `Worker.run`
+    from localllm.llama.adapters.lora import LlamaAdapters
     from localllm.llama.library import Library
     from localllm.llama.tokens.vocab import Vocab
     from localllm.worker.drafts.guess_sources import GuessSources
@@ -164,6 +165,7 @@ class Worker:
         self._texts: TextPreparer | None = None
         self._slots: SlotFiler | None = None
         self._model: LoadedModel | None = None
+        self._adapters: LlamaAdapters | None = None
 
     def take(self, message: Down) -> None:
         """One frame; called on the reader thread and never slow."""
@@ -180,6 +182,9 @@ class Worker:
         elif self._preparer is None or self._texts is None:
             self._refuse(message)
         elif isinstance(message, Submit):
+            if self._adapters is not None:
+                for each in message.request.adapters:
+                    self._adapters.know(each.digest, Path(each.path))
             self._preparer.submit(message)
         elif isinstance(message, File):
             self._preparer.put(message)
@@ -217,6 +222,7 @@ class Worker:
         engine, embedder = self._engine_of(library, loaded, load, team, arguments)
         media = self._open_media(library, load, loaded.vocab, engine, team, arguments) if load.info.causal else None
         self._prepare(loaded, load, engine, embedder, templates, grammar_child, media)
+        self._adapters = None if loaded.backend is None else loaded.backend.adapters
         self._engine = engine
         gc.freeze()  # what a model needs stays: no collection between steps walks through it
         self.outbox.put(Ready(self._model))

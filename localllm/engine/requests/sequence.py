@@ -16,6 +16,7 @@ from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.sampler import SamplerParams
 from localllm.engine.sequence_progress import SequenceProgress
 from localllm.types import Timings, Usage
+from localllm.types.states import SlotStatus
 
 if TYPE_CHECKING:
     from localllm.engine.speculation.guesser import Guesser
@@ -80,6 +81,11 @@ class Sequence:
         """Drop `drop` tokens after the first `keep`."""
         self.progress.shift(keep, drop)
         self.drawing.parameters.shifted(self.progress.tokens)
+
+    def slot_status(self) -> SlotStatus:
+        """What its slot holds, and how far it is."""
+        of = self.progress
+        return SlotStatus(self.id, of.held.length, of.num_prompt, of.num_cached, of.num_computed, of.num_generated)
 
     def usage(self) -> Usage:
         progress, drawing = self.progress, self.drawing

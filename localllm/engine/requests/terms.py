@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from localllm.engine.cache.domain import COMMON, Domain
 from localllm.engine.media import Span
+from localllm.engine.requests.adapters import NO_ADAPTERS, AdapterSet
 from localllm.types import Detail, Lines, ResolvedSampling
 
 
@@ -94,6 +95,8 @@ class Request:
     sampling: ResolvedSampling
     spans: Tokens[Span] = ()
     """The media rows of the prompt, in order."""
+    adapters: AdapterSet = NO_ADAPTERS
+    """What it is computed under; a part of its domain."""
     max_tokens: int | None = None
     """The most tokens of the answer; None: as many as fit."""
     ending: Ending = ENDING

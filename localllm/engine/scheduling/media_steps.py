@@ -31,11 +31,17 @@ class MediaSteps:
         self._is_oldests_turn = False
         """Whether the sequence that arrived first is next; otherwise the one that needs the fewest tokens is."""
         self.lacking: list[Sequence] = []
-        """Those that lacked rows when the last step with media was planned."""
+        """Those that lacked rows when the last step was planned."""
 
     def prefetch(self, sequence: Sequence) -> None:
         """It has entered a slot: request the rows that are not there."""
         if sequence.progress.spans:
+            sequence.progress.want_rows(self._ready)
+
+    def look(self, sequences: Many[Sequence]) -> None:
+        """Notes which of these, which take rows next, lack them, and requests them."""
+        self.lacking = [sequence for sequence in sequences if sequence.progress.lacks_rows]
+        for sequence in self.lacking:
             sequence.progress.want_rows(self._ready)
 
     def plan(
@@ -50,9 +56,6 @@ class MediaSteps:
 
         `whole`: nothing streams, and the step may be interrupted.
         """
-        self.lacking = [sequence for sequence in sequences if sequence.progress.lacks_rows]
-        for sequence in self.lacking:
-            sequence.progress.want_rows(self._ready)
         ready = [sequence for sequence in sequences if not sequence.progress.lacks_rows]
         streams = [each for each in others if not each.progress.is_prefilling]
         if not ready or (streams and self._shares.is_streams_turn):

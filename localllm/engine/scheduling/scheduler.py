@@ -16,12 +16,12 @@ from collections.abc import Callable
 
 from localllm.engine.backend import Segment
 from localllm.engine.cache.checkpoints import SPACING
-from localllm.engine.cache.held import SlotRecord
 from localllm.engine.cache.hostcache import HostEntry
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.operations import Copy, Operation, Save, Truncate
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling import moving
+from localllm.engine.scheduling.adapter_turns import AdapterTurns
 from localllm.engine.scheduling.admission import Admitter, Entering
 from localllm.engine.scheduling.aging import AGED_S, Turns
 from localllm.engine.scheduling.drafting import Drafter
@@ -43,9 +43,17 @@ class Scheduler:
     """Owns the slots and the queue; the only one that changes where a sequence is held, and `num_cached`."""
 
     def __init__(
-        self, kv: KvCache, drafter: Drafter, *, batch_capacity: int, rows_ready: Callable[[], None] = lambda: None
+        self,
+        kv: KvCache,
+        drafter: Drafter,
+        *,
+        batch_capacity: int,
+        max_slice_s: float,
+        rows_ready: Callable[[], None] = lambda: None,
     ) -> None:
-        """`rows_ready` is called, on any thread, when media rows have come for which a sequence waits."""
+        """`max_slice_s`: how long a set of adapters may keep others waiting. `rows_ready` is called, on any thread,
+        when media rows have come for which a sequence waits.
+        """
         if batch_capacity < kv.num_slots:
             raise ValueError(f"a batch of {batch_capacity} tokens cannot feed {kv.num_slots} slots")
         self.kv = kv
@@ -56,6 +64,7 @@ class Scheduler:
         self._slots: list[Sequence | None] = [None] * kv.num_slots
         self._shares = Shares(batch_capacity=batch_capacity, takes_turns=not kv.is_unified, can_rewind=kv.can_rewind)
         self.media = MediaSteps(self._shares, rows_ready)
+        self.adapters = AdapterTurns(most_s=max_slice_s)
         self.drafter = drafter
         self._waiting: list[Sequence] = []
         """Waiting sequences, ordered by rank."""
@@ -156,14 +165,14 @@ class Scheduler:
                 self.kv.cut(slot, self.kv.residency.held[slot].sound)
         return slot
 
-    def next_tokens(self) -> StepPlan | None:
+    def next_tokens(self, now_s: float) -> StepPlan | None:
         """The next step, if it is the next token of every sequence as in the previous step; None: call `plan`.
 
         Returns what `plan` would, without checking again what has not changed: a decode reads more memory than any
         cache holds, and the Python after it takes five times as long as in a loop of its own. Only a client that
         empties an idle slot meanwhile may make a move worthwhile: that waits for the next arrival or end.
         """
-        if self._waiting or not self._settled:
+        if self._waiting or not self._settled or not self.adapters.continues(now_s):
             return None
         segments, num_resting = [], 0
         for sequence in self._settled:
@@ -196,11 +205,17 @@ class Scheduler:
             if admitted:
                 self.kv.apply(moving.compaction(self.kv))
             changes = changes or moved or bool(admitted)
-        everybody = self.running if only is None else [only]
+        if only is not None:
+            everybody = [only]
+        else:
+            everybody = self.adapters.in_turn(self.running, budget.cost, now_s, holds=self._shares.is_streams_turn)
         running = [sequence for sequence in everybody if sequence.progress.num_pending]
         """Except those that wait for something else before they draw their next token."""
         self.kv.residency.used(slot for slot, owner in enumerate(self._slots) if owner is not None)
-        media = [sequence for sequence in running if sequence.progress.next_span is not None]
+        media = [sequence for sequence in self.running if sequence.progress.next_span is not None]
+        if media:
+            self.media.look(media)
+            media = [sequence for sequence in media if sequence in running]
         if media:
             changes, running = True, [sequence for sequence in running if sequence.progress.next_span is None]
             if (rows := self.media.plan(media, running, self._waiting, budget, whole)) is not None:
@@ -223,7 +238,7 @@ class Scheduler:
             assert progress.slot is not None
             start = progress.num_computed
             if self._most_checkpoints:
-                count = min(count, self._next_checkpoint(sequence) - start)
+                count = min(count, progress.next_checkpoint(SPACING) - start)
             end = start + count
             num_outputs = 1 if end == progress.num_tokens else 0
             if sequence.wants_scores and progress.can_score(end) > progress.num_scored:
@@ -239,7 +254,8 @@ class Scheduler:
 
     def slot_status(self) -> tuple[SlotStatus, ...]:
         """What every slot holds, and for whom it computes."""
-        return tuple(map(_slot_status, self.kv.residency.held, self._slots))
+        both = zip(self.kv.residency.held, self._slots, strict=True)
+        return tuple(SlotStatus(None, held.length) if owner is None else owner.slot_status() for held, owner in both)
 
     def to_restore(self, slot: int, entry: HostEntry) -> list[Operation] | None:
         """Operations that make an idle slot hold an entry; None: in a unified cache, running sequences need the
@@ -379,22 +395,6 @@ class Scheduler:
         copy = Copy(source, free, sequence.progress.num_computed, sequence.request.domain)
         return [*save, copy, Truncate(source, 0)]
 
-    def _next_checkpoint(self, sequence: Sequence) -> int:
-        """Number of tokens at which the sequence next stops for a checkpoint, at the latest its last."""
-        progress = sequence.progress
-        start = progress.num_computed
-        if start >= progress.num_prompt:
-            return progress.num_tokens
-        marks = (mark for mark in progress.pauses if start < mark < progress.num_prompt)
-        return min(*marks, (start // SPACING + 1) * SPACING, progress.num_tokens)
-
 
 def _rank(waiting: Sequence) -> tuple[int, float]:
     return waiting.request.due.priority, waiting.request.due.deadline_s
-
-
-def _slot_status(held: SlotRecord, owner: Sequence | None) -> SlotStatus:
-    if owner is None:
-        return SlotStatus(None, held.length)
-    of = owner.progress
-    return SlotStatus(owner.id, held.length, of.num_prompt, of.num_cached, of.num_computed, of.num_generated)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from localllm.engine.backend import Segment
+from localllm.engine.requests.adapters import NO_ADAPTERS, AdapterSet
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.cost import Part
 from localllm.engine.speculation.proposals import Draft
@@ -21,6 +22,11 @@ class StepPlan(NamedTuple):
     """Tokens computed after the last token of a sequence, by sequence id."""
     is_weighed: bool = False
     """Whether its cost is to be learned: a step of streams for which the number of rows of each was chosen."""
+
+    @property
+    def adapters(self) -> AdapterSet:
+        """What all of its sequences are computed under."""
+        return self.sequences[0].request.adapters if self.sequences else NO_ADAPTERS
 
     @property
     def parts(self) -> list[Part]:

@@ -11,6 +11,7 @@ import msgspec
 
 from localllm.engine.cache.domain import Domain
 from localllm.engine.constraint.matcher import MatcherConstraint
+from localllm.engine.requests.adapters import ScaledAdapter, adapter_set
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import Due, Ending, ReportOptions, Request, Reuse, Shift
 from localllm.engine.sampling.dry import Dry
@@ -55,10 +56,13 @@ class Sequences:
         keep = prompt.keep if request.shift.keep is None else request.shift.keep
         caches = request.cache_prompt and params.prompt_logprobs is None
         stays_open = params.min_tokens and not params.ignore_eos
+        adapters = adapter_set(ScaledAdapter(each.digest, each.scale) for each in request.adapters)
+        domain = Domain.of(cache_salt=request.cache_salt, adapters=adapters)
         wanted = Request(
             message.id,
             prompt.tokens,
             sampling=sampling,
+            adapters=adapters,
             max_tokens=None if params.max_tokens == NO_LIMIT else params.max_tokens,
             ending=Ending(
                 min_tokens=params.min_tokens,
@@ -74,7 +78,7 @@ class Sequences:
                 request.detail,
                 self._markers if request.messages is not None else frozenset(),
             ),
-            reuse=Reuse(caches, Domain.of(cache_salt=request.cache_salt), prompt.pauses, request.slot),
+            reuse=Reuse(caches, domain, prompt.pauses, request.slot),
             shift=Shift(len(prompt.tokens) if keep == KEEP_ALL else keep, request.shift.discard),
             spans=() if prompt.use is None else tuple(each.span for each in prompt.use.spans),
             due=Due(

@@ -573,9 +573,9 @@ def test_a_step_like_the_one_before_is_planned_as_if_everything_were_looked_at(
         engine.kv.residency.copy_tokens = 2
         ask = engine.scheduler.next_tokens
 
-        def next_tokens() -> StepPlan | None:
+        def next_tokens(now_s: float) -> StepPlan | None:
             nonlocal quick
-            plan = ask() if quickly else None
+            plan = ask(now_s) if quickly else None
             quick += plan is not None
             return plan
 

@@ -1,0 +1,4 @@
+"""What changes a loaded model while it computes: LoRA adapters.
+
+Not here: what a file must look like (`gguf.adapters`), and whose turn it is (`engine.scheduling`). Begin with `lora`.
+"""

@@ -1,0 +1,38 @@
+"""What the header of a LoRA adapter says, and an adapter as requests carry it to a worker. Plain data."""
+
+from __future__ import annotations
+
+import msgspec
+
+from localllm.types.ranges import check_range
+
+MAX_SCALE = 1000.0
+
+
+class AdapterInfo(msgspec.Struct, frozen=True):
+    """Facts from an adapter's header."""
+
+    architecture: str
+    name: str | None
+    base_name: str | None
+    """The model that it was trained for, as its converter wrote it."""
+    alpha: float
+    rank: int
+    """The largest of its matrices'."""
+    num_matrices: int
+    """Of the base that it changes."""
+    size_bytes: int
+    """Of its tensors, which is what it takes in memory."""
+
+
+class AppliedAdapter(msgspec.Struct, frozen=True):
+    """An adapter of the model, at one strength. Its file was checked against the model's."""
+
+    digest: str
+    """SHA-256 of its file, in hexadecimal digits."""
+    path: str
+    scale: float = 1.0
+    """A factor on what it was trained to change; 0 is no adapter."""
+
+    def __post_init__(self) -> None:
+        check_range("scale", self.scale, -MAX_SCALE, MAX_SCALE)

@@ -1,0 +1,151 @@
+"""Adapters on the real llama.cpp: logits, not texts, since a prefix of another set may look right all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from localllm.engine.backend import BackendError, Segment
+from localllm.engine.building import build_engine
+from localllm.engine.cache.domain import Domain
+from localllm.engine.cache.kvcache import Tiers
+from localllm.engine.engine import StepOutput
+from localllm.engine.requests.adapters import NO_ADAPTERS, AdapterSet, ScaledAdapter
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Ending, ReportOptions, Request, Reuse
+from localllm.llama import library
+from localllm.llama.backend import LlamaBackend
+from localllm.types import Finish, ResolvedSampling
+from tests.llama.test_kv_reuse import opened
+from tests.models.families import write_lora
+from tests.samplers import sampler
+
+GREEDY = ResolvedSampling(temperature=0)
+ONE, TWO = (ScaledAdapter("one", 1.0),), (ScaledAdapter("two", 1.0),)
+SETS: dict[str, AdapterSet] = {"none": NO_ADAPTERS, "one": ONE, "two": TWO, "both": (*ONE, *TWO)}
+PROMPT = [5, 9, 3, 77, 41, 8, 2, 100, 64, 30, 31, 32]
+
+
+@pytest.fixture(scope="module")
+def backend(
+    loaded_library: library.Library, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LlamaBackend]:
+    folder = tmp_path_factory.mktemp("adapters")
+    with opened(loaded_library, tiny_model) as backend:
+        for seed, name in enumerate(("one", "two"), 1):
+            backend.adapters.know(name, write_lora(folder / f"{name}.gguf", seed=seed))
+        yield backend
+        backend.decoder.use_adapters(NO_ADAPTERS)
+
+
+def logits(backend: LlamaBackend, adapters: AdapterSet) -> npt.NDArray[np.float32]:
+    backend.cells.truncate(0, 0)
+    backend.decoder.use_adapters(adapters)
+    backend.decoder.decode([Segment(0, 0, PROMPT, num_outputs=1)])
+    row = backend.decoder.logits(0)[0].copy()
+    backend.cells.truncate(0, 0)
+    return row
+
+
+def test_each_set_has_logits_of_its_own_and_none_are_those_without_adapters(backend: LlamaBackend) -> None:
+    rows = {name: logits(backend, adapters) for name, adapters in SETS.items()}
+    for name, row in rows.items():
+        assert np.array_equal(row, logits(backend, SETS[name]))
+        others = [other for each, other in rows.items() if each != name]
+        assert min(float(np.abs(row - other).max()) for other in others) > 0.1
+    assert float(np.abs(logits(backend, (ScaledAdapter("one", 0.5),)) - rows["one"]).max()) > 0.05
+
+
+def test_adapters_are_loaded_when_needed_and_the_least_recently_used_are_freed(backend: LlamaBackend) -> None:
+    adapters, before = backend.adapters, logits(backend, ONE)
+    size = adapters.num_bytes // adapters.num_loaded
+    adapters._max_bytes, most = size, adapters._max_bytes
+    try:
+        backend.decoder.use_adapters(TWO)
+        assert (adapters.num_loaded, adapters.num_bytes) == (1, size)
+        assert np.array_equal(logits(backend, ONE), before)
+        backend.decoder.use_adapters(SETS["both"])
+        assert adapters.num_loaded == 2
+    finally:
+        adapters._max_bytes = most
+
+
+def test_an_adapter_that_is_not_there_leaves_the_set_in_force_as_it_was(backend: LlamaBackend, tmp_path: Path) -> None:
+    before = logits(backend, ONE)
+    backend.adapters.know("gone", tmp_path / "gone.gguf")
+    backend.adapters.know("broken", tmp_path / "broken.gguf")
+    (tmp_path / "broken.gguf").write_bytes(b"GGUF")
+    for name, reason in (("gone", "cannot be read"), ("broken", "could not load"), ("unknown", "was announced")):
+        with pytest.raises(BackendError, match=reason):
+            backend.decoder.use_adapters((ScaledAdapter(name, 1.0),))
+    assert np.array_equal(logits(backend, ONE), before)
+
+
+class Answers:
+    """Answers with log-probabilities from an engine."""
+
+    def __init__(self, backend: LlamaBackend) -> None:
+        self.engine = build_engine(backend, self, sampler=sampler(), tiers=Tiers(2**26))
+        self.sequences: list[Sequence] = []
+        self.finish: dict[int, Finish] = {}
+        self.scores: dict[int, list[float]] = {}
+
+    def __call__(self, output: StepOutput) -> None:
+        assert not output.failures
+        for id, delta in output.deltas:
+            self.scores.setdefault(id, []).extend(each.logprob for each in delta.logprobs)
+            if delta.finish is not None:
+                self.finish[id] = delta.finish
+
+    def ask(self, adapters: AdapterSet, *, reused: bool = True, max_tokens: int = 24) -> int:
+        id = len(self.sequences)
+        request = Request(
+            id,
+            PROMPT,
+            sampling=GREEDY,
+            max_tokens=max_tokens,
+            adapters=adapters,
+            ending=Ending(ignore_eos=True),
+            reported=ReportOptions(logprobs=0),
+            reuse=Reuse(reused, Domain.of(cache_salt="", adapters=adapters)),
+        )
+        self.sequences.append(Sequence(request))
+        self.engine.submit(self.sequences[id])
+        return id
+
+    def drain(self) -> None:
+        self.engine.step()
+        while self.engine.scheduler.has_work:
+            self.engine.step()
+            self.engine.check_integrity()
+
+    def answer(self, id: int) -> tuple[list[int], list[float]]:
+        progress = self.sequences[id].progress
+        return progress.tokens[progress.num_prompt :], self.scores[id]
+
+
+def test_sets_at_once_answer_as_alone_cached_and_fresh(backend: LlamaBackend) -> None:
+    alone = {}
+    for name, adapters in SETS.items():
+        bench = Answers(backend)
+        bench.engine.kv.cut(0, 0)
+        id = bench.ask(adapters, reused=False)
+        bench.drain()
+        alone[name] = bench.answer(id)
+        for slot in range(4):
+            bench.engine.kv.cut(slot, 0)
+    assert len({tuple(tokens) for tokens, _ in alone.values()}) > 1
+    bench = Answers(backend)
+    for round in range(2):
+        ids = {name: bench.ask(adapters) for name, adapters in SETS.items()}
+        bench.drain()
+        for name, id in ids.items():
+            (tokens, scores), (said, said_scores) = alone[name], bench.answer(id)
+            assert said == tokens, name
+            assert np.allclose(scores, said_scores, atol=1e-4), name
+            assert (bench.finish[id].usage.cached_tokens > 0) == (round > 0), name
+    backend.decoder.use_adapters(NO_ADAPTERS)
