@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from localllm.chat.surrogates import REPLACED
 from localllm.errors import LocalLLMError, clipped
-from localllm.server.apis import models
+from localllm.server.apis import gateways, models
 from localllm.server.apis.anthropic import handlers as anthropic
 from localllm.server.apis.anthropic.replies import response_parts as anthropic_parts
 from localllm.server.apis.audio import handlers as audio
@@ -72,6 +72,7 @@ _ASCII = "".join(map(chr, range(ord(" "), ord("~") + 1))).replace("%", "")
 """Path prefix of Anthropic's API."""
 MAX_MODEL_CHARS = 200
 """Maximum length of a logged model name: clients may send any."""
+MAX_CACHE_KEY_CHARS = 64
 
 
 def routes() -> list[Route]:
@@ -91,6 +92,7 @@ def routes() -> list[Route]:
         *tools.routes(),
         *router.routes(),
         *tei.routes(),
+        *gateways.routes(),
         *manage.routes(),
         *manage_offers.routes(),
         *manage_settings.routes(),
@@ -123,7 +125,7 @@ def build_app(state: ServerState, *, keys: KeyRing | None = None, allowed_hosts:
         allowed_hosts=allowed_hosts,
         max_header_bytes=settings.max_header_bytes,
     )
-    return Edge(gate, state.metrics, paths, cors, served)
+    return Edge(gate, state.metrics, paths, cors, served, name=state.name)
 
 
 async def openapi_document(_: Request) -> Response:
@@ -144,9 +146,17 @@ class Edge:
     """ASGI middleware around everything, the gate included."""
 
     def __init__(
-        self, app: ASGIApp, metrics: Metrics, paths: Mapping[Any, str], cors: Cors, routes: Sequence[Route] = ()
+        self,
+        app: ASGIApp,
+        metrics: Metrics,
+        paths: Mapping[Any, str],
+        cors: Cors,
+        routes: Sequence[Route] = (),
+        *,
+        name: str = "",
     ) -> None:
-        """`paths`: endpoint -> its label in the metrics."""
+        """`paths`: endpoint -> its label in the metrics; `name`: of this server, for a header of every reply."""
+        self._name = name
         self._routes = routes
         self.app = app
         self._cors = cors
@@ -156,7 +166,7 @@ class Edge:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        exchange = Exchange(scope, send, self._cors)
+        exchange = Exchange(scope, send, self._cors, self._name)
         log.request_id.set(exchange.id)
         is_command_line.set(Headers(scope=scope).get("user-agent", "").startswith(OWN_CLIENT))
         try:
@@ -215,9 +225,13 @@ def _refused(error: LocalLLMError, scope: Scope, id: str) -> dict[str, Any]:
 class Exchange:
     """One request and its response, as logged."""
 
-    def __init__(self, scope: Scope, send: Send, cors: Cors) -> None:
+    def __init__(self, scope: Scope, send: Send, cors: Cors, server: str) -> None:
         headers = Headers(scope=scope)
         self.id = log.id_of(scope)
+        self._session = log.session_of(scope)
+        self._own_headers = {"x-request-id": self.id, "x-localllm-server": server}
+        if self._session is not None:
+            self._own_headers["x-session-id"] = self._session
         self.status: int | None = None
         self.outcome: str | None = None
         self.tally = scope.setdefault("state", {})["tally"] = Tally()
@@ -229,7 +243,7 @@ class Exchange:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = {"x-request-id": self.id, **self._cors_headers}
+            headers = {**self._own_headers, **self._cors_headers}
             if self.tally.instead is not None:
                 headers["x-localllm-model"] = quote(self.tally.instead, safe=_ASCII)
             given = MutableHeaders(scope=message)
@@ -259,6 +273,8 @@ class Exchange:
             method=self._scope["method"],
             path=self._scope["path"],
             key=self.key_name,
+            session=self._session,
+            cache_key=tally.cache_key and tally.cache_key[:MAX_CACHE_KEY_CHARS],
             model=tally.model or (tally.asked and tally.asked[:MAX_MODEL_CHARS]),
             prompt_tokens=tally.prompt_tokens if has_tokens else None,
             cached_tokens=tally.cached_tokens if has_tokens else None,

@@ -27,6 +27,7 @@ from localllm.server.edge import log
 from localllm.server.edge.callers import KeyRing
 from localllm.server.edge.tls import tls_context
 from localllm.server.edge.waking import wakes_on_signals
+from localllm.server.naming import server_name
 from localllm.server.reloading import Reloading, warn_of_equal_keys
 from localllm.settings.config import Settings
 from localllm.system import processes
@@ -73,6 +74,7 @@ async def serve(
             f"max_bodies_mb must have room for one body of max_body_bytes ({settings.max_body_bytes})",
             param="max_bodies_mb",
         )
+    server_name(settings, settings.port)  # raises for a bad one before anything is opened
     keys = KeyRing(settings, token)
     tls = tls_context(settings.tls_cert_file, settings.tls_key_file)
     if "*" in settings.origins() and not keys.pairs:
@@ -184,7 +186,11 @@ class _Serving:
 
         settings = self.settings
         state = ServerState(
-            self.runtime, settings, loading=next(iter(self.models), None), starts_one=len(self.models) == 1
+            self.runtime,
+            settings,
+            name=server_name(settings, self.listener.getsockname()[1]),
+            loading=next(iter(self.models), None),
+            starts_one=len(self.models) == 1,
         )
         self.runtime.observe(state.metrics)
         hosts = [name.strip() for name in settings.allowed_hosts.split(",") if name.strip()]

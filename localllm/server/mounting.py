@@ -19,6 +19,7 @@ from localllm.runtime.runtime import Runtime
 from localllm.server.app import build_app
 from localllm.server.edge.callers import KeyRing
 from localllm.server.errors import ForbiddenHost, response_parts
+from localllm.server.naming import server_name
 from localllm.server.state import ServerState
 from localllm.settings import config
 from localllm.settings.config import Settings
@@ -51,7 +52,8 @@ class ServerApp:
         runtime = Runtime(self._settings)
         try:
             ids = [(await runtime.load(model)).id for model in self._models]
-            state = ServerState(runtime, self._settings, first=ids[0] if len(ids) > 1 else None)
+            name = server_name(self._settings, self._settings.port)
+            state = ServerState(runtime, self._settings, name=name, first=ids[0] if len(ids) > 1 else None)
             runtime.observe(state.metrics)
             hosts = [name.strip() for name in self._settings.allowed_hosts.split(",") if name.strip()]
             self._app = build_app(state, keys=self._keys, allowed_hosts=hosts)

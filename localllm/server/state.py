@@ -35,6 +35,8 @@ class ServerState:
 
     runtime: Runtime
     settings: Settings
+    name: str = ""
+    """This server's, among others behind a gateway."""
     loading: str | None = None
     """The model being loaded at startup."""
     first: str | None = None

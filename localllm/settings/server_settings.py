@@ -39,6 +39,11 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
         more="Over http, so that Ollama's clients find the server."
     )] = False
     ollama_port: Annotated[int, address("Port for --ollama-compat", "PORT", 0, HIGHEST_PORT)] = 11434
+    server_name: Annotated[str | None, address(
+        "Name of this server among others, in the header x-localllm-server", "NAME",
+        default="made of this machine, the data folder and the port",
+        more="Behind a gateway it tells which server answered, and stands in the ids of stored responses."
+    )] = None
     tls_cert_file: Annotated[Path | None, address(
         "PEM certificate; serves HTTPS", "FILE", more="With the whole chain."
     )] = None

@@ -45,6 +45,10 @@ class Wishes(Protocol):
     def cache_salt(self) -> str | None:
         """Only prompts with the same salt share cached prefixes."""
 
+    @property
+    def prompt_cache_key(self) -> str | None:
+        """What gateways keep requests of one prefix together by; it is logged."""
+
     def keep_alive_s(self) -> float | None:
         """How long the model stays loaded. Raises `InvalidParameter`."""
 
@@ -61,6 +65,7 @@ class Asking:
         self._wishes = wishes
         self._caller, self._tally = caller_of(request), tally_of(request)
         self._tally.begin(wishes.model or model, self.loaded)
+        self._tally.cache_key = wishes.prompt_cache_key
         self.keep_alive_s = self._caller.keep_alive(wishes.keep_alive_s())
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from localllm.server.apis import gateways
 from localllm.server.apis.anthropic import models as message_models
 from localllm.server.apis.anthropic import replies as message_replies
 from localllm.server.apis.anthropic import requests as messages
@@ -145,6 +146,14 @@ OPERATIONS = (
             ("/completions", "The same", completion_requests.CompletionRequest),
             ("/infill", "Fill in the middle (llama-server)", completion_requests.InfillRequest),
         )
+    ),
+    *(
+        Operation("get", path, "Load of the loaded models, for gateways", response=gateways.Loads, query=_MODEL)
+        for path in ("/loads", "/v1/loads")
+    ),
+    *(
+        Operation("get", path, "What the model is (SGLang)", response=gateways.GatewayModel, query=_MODEL)
+        for path in ("/model_info", "/get_model_info")
     ),
     Operation("get", "/openapi.json", "This document", response=dict[str, Any]),
     Operation(

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 
 ALLOWED_METHODS = "GET, HEAD, POST, DELETE"
 ALLOWED_HEADERS = (
-    "authorization", "content-type", "x-api-key", "x-request-id", "user-agent", "idempotency-key", "openai-beta",
-    "openai-organization", "openai-project", "anthropic-beta", "anthropic-version",
+    "authorization", "content-type", "x-api-key", "x-request-id", "x-session-id", "user-agent", "idempotency-key",
+    "openai-beta", "openai-organization", "openai-project", "anthropic-beta", "anthropic-version",
     "anthropic-dangerous-direct-browser-access",
 )  # fmt: skip
 EXPOSED_HEADERS = (
-    "x-request-id, x-localllm-ignored, x-localllm-model, x-localllm-placement, x-localllm-template, "
-    "x-localllm-truncated, retry-after"
+    "x-request-id, x-localllm-ignored, x-localllm-model, x-localllm-placement, x-localllm-server, "
+    "x-localllm-template, x-localllm-truncated, x-session-id, retry-after"
 )
 MAX_AGE_S = 7200
 """Seconds that browsers cache a preflight, their maximum."""

@@ -13,6 +13,13 @@ _CHAT, _EMBED = "POST /v1/chat/completions", "POST /v1/embeddings"
 _OTHERS = (("/v1beta/", "Google's Gemini API is not served"),)
 """Path prefixes of other vendors' APIs, and the hint for each."""
 
+_MARKS = {
+    "/version": "gateways take a server with it for vLLM; `GET /api/version` tells the version",
+    "/server_info": "gateways take a server with it for SGLang; see `GET /model_info` and `GET /loads`",
+    "/get_server_info": "gateways take a server with it for SGLang; see `GET /model_info` and `GET /loads`",
+}
+"""Paths by which gateways recognize other servers, and the hint for each."""
+
 _MISSING = (
     ("/v1/audio/speech", "speech is not generated"),
     ("/v1/audio/voices", "speech is not generated"),
@@ -36,6 +43,8 @@ def hint(path: str, routes: Sequence[Route]) -> str:
     if len(path) > _LONGEST:
         return ""
     plain = re.sub(r"/+", "/", path).rstrip("/").lower() or "/"
+    if plain in _MARKS:
+        return f": {_MARKS[plain]}"
     versioned = plain if plain.startswith("/v1/") else f"/v1{plain}"
     missing = next((words for start, words in _MISSING if f"{versioned}/".startswith(start)), None)
     if missing is not None:

@@ -33,6 +33,12 @@ request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 """The id of the current request."""
 
 
+def session_of(scope: Any) -> str | None:
+    """The client's `x-session-id`, by which gateways keep a conversation on one server, if it is short and plain."""
+    given = dict(scope["headers"]).get(b"x-session-id", b"").decode("latin-1")
+    return given if _REQUEST_ID.fullmatch(given) else None
+
+
 def id_of(scope: Any) -> str:
     """The request id for an ASGI scope: the client's `x-request-id` if it is short and plain, else a new one."""
     state = scope.setdefault("state", {})

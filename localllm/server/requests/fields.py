@@ -17,7 +17,6 @@ _OF_CACHES = "the cache keeps what it has room for; `cache_salt` separates promp
 NO_EFFECT: Mapping[str, str] = {
     "guided_decoding_backend": "vLLM has several backends for grammars; there is only one here",
     "metadata": "requests are not stored",
-    "prompt_cache_key": _OF_CACHES,
     "prompt_cache_options": _OF_CACHES,
     "prompt_cache_retention": _OF_CACHES,
     "safety_identifier": _OF_ACCOUNTS,
@@ -94,10 +93,13 @@ REFUSED_RERANK: Mapping[str, RefusedField] = _REFUSED_WITH_TEXTS | {
 
 CHAT = Fates(REFUSED_CHAT, {**NO_EFFECT, **speculating.NO_EFFECT})
 COMPLETION = Fates(REFUSED_COMPLETION, {**NO_EFFECT, **speculating.NO_EFFECT})
-EMBEDDING = Fates(REFUSED_EMBEDDING, NO_EFFECT)
-NATIVE_EMBEDDING = Fates({name: refused for name, refused in REFUSED_EMBEDDING.items() if name != "content"}, NO_EFFECT)
+_NO_EFFECT_ON_TEXTS = {**NO_EFFECT, "prompt_cache_key": _OF_CACHES}
+EMBEDDING = Fates(REFUSED_EMBEDDING, _NO_EFFECT_ON_TEXTS)
+NATIVE_EMBEDDING = Fates(
+    {name: refused for name, refused in REFUSED_EMBEDDING.items() if name != "content"}, _NO_EFFECT_ON_TEXTS
+)
 """Fields of llama-server's endpoints."""
-RERANK = Fates(REFUSED_RERANK, NO_EFFECT)
+RERANK = Fates(REFUSED_RERANK, _NO_EFFECT_ON_TEXTS)
 
 _OF_CHATS = "a field of the chat API: use `text.format` for structures"
 

@@ -102,6 +102,8 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
     """False: recompute the whole prompt."""
     cache_salt: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
     """As in vLLM: only prompts with the same salt and API key share cached prefixes."""
+    prompt_cache_key: str | None = None
+    """Logged: gateways keep requests with the same key on one server. Here, equal prefixes are found without it."""
     cache_report: bool | None = None
     """Chat only: report why the prompt was not cached, as `localllm.cache_miss`."""
     speculative: bool | SpeculativeField | None = None

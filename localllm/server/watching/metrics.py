@@ -44,6 +44,10 @@ class Metrics(Observer):
         self._keys = KeyMeters(registry)
         self._models = ModelGauges(registry)
 
+    def hit_ratio(self, model_id: str) -> float:
+        """Share of all prompt tokens of finished requests that were cached; 0 before the first."""
+        return self._requests.hit_ratio(model_id)
+
     def answered(self, path: str, status: int | None) -> None:
         """Count a finished HTTP exchange."""
         self._requests.answered(path, status)
@@ -98,7 +102,7 @@ class Metrics(Observer):
 
     async def _ask(self, runtime: Runtime, model: LoadedModel) -> None:
         is_ready = model.id not in runtime.restarting()
-        self._models.loaded(model, is_ready=is_ready, hit_ratio=self._requests.hit_ratio(model.id))
+        self._models.loaded(model, is_ready=is_ready, hit_ratio=self.hit_ratio(model.id))
         if is_ready:
             try:
                 status = await asyncio.wait_for(runtime.status(model.id), STATUS_TIMEOUT_S)

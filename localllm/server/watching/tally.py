@@ -28,6 +28,8 @@ class Tally:
     """The id of the answering model."""
     instead: str | None = None
     """The id of the model that answers although another name was asked for, which nobody knows."""
+    cache_key: str | None = None
+    """The client's `prompt_cache_key`."""
     has_replaced_surrogates: bool = False
     """Whether texts of the body had unpaired surrogates, which were replaced."""
     prompt_tokens: int = 0

@@ -116,6 +116,11 @@ class CommonFields(msgspec.Struct, frozen=True, kw_only=True):
         """None: Ollama's requests have no cache salt."""
         return None
 
+    @property
+    def prompt_cache_key(self) -> str | None:
+        """None: nor a key."""
+        return None
+
     def keep_alive_s(self) -> float | None:
         """Raises `InvalidParameter`."""
         return keep_alive_seconds(self.keep_alive)
