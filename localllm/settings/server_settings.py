@@ -14,7 +14,7 @@ from localllm.types.loading import KvDiskMb
 from localllm.types.structures import GrammarBytes, GrammarCpu, GrammarFuel, GrammarItems, GrammarMemory, GrammarStates
 
 HIGHEST_PORT = 65535
-MetricsNames = Literal["localllm", "llamacpp", "both"]
+MetricsNames = Literal["localllm", "llamacpp", "both", "vllm"]
 
 address = partial(Setting, group="Address")
 access = partial(Setting, group="Access")
@@ -267,7 +267,8 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
     ui: Annotated[bool, program("Web page at /", more="For browsers: chat, models, load of the machine.")] = True
     metrics_names: Annotated[MetricsNames, program(
         "Metric names in /metrics",
-        more="Ours, per model and with histograms, or llama-server's totals over all models."
+        more="Ours, per model and with histograms; llama-server's totals over all models; both of these; or vLLM's, "
+        "for its dashboards and for autoscalers and gateways that know them."
     )] = "localllm"
     home: Annotated[Path | None, program(
         "Folder for data and configuration", "FOLDER", default="per user",

@@ -181,3 +181,22 @@ class EngineStatus(msgspec.Struct, frozen=True):
     num_threads: int = 0
     """Threads of the last step; 0: unknown."""
     guesses: tuple[SourceGuesses, ...] = ()
+
+    @property
+    def num_running(self) -> int:
+        """Requests with a slot."""
+        return sum(slot.request is not None for slot in self.slots)
+
+    @property
+    def num_held(self) -> int:
+        """Tokens in the KV cache, including those of free slots."""
+        return sum(slot.num_held for slot in self.slots)
+
+    @property
+    def num_busy(self) -> int:
+        """Tokens in the KV cache that running requests hold; the others make room when it is needed."""
+        return sum(slot.num_held for slot in self.slots if slot.request is not None)
+
+    def busy_share(self, model: LoadedModel) -> float:
+        """Share of the KV cache that running requests hold, from 0 to 1; 0 for an encoder, which has none."""
+        return self.num_busy / (model.slots * model.ctx) if model.slots else 0.0

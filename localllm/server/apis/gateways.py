@@ -31,7 +31,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     num_waiting_reqs: int
     num_total_reqs: int
     num_used_tokens: int
-    """Tokens in the KV cache, including those of idle conversations, which make room when it is needed."""
+    """Tokens in the KV cache that running requests hold; those of idle conversations make room when it is needed."""
     max_total_num_tokens: int
     token_usage: float
     """Their share of the KV cache, from 0 to 1."""
@@ -86,18 +86,16 @@ async def _load(state: ServerState, model: LoadedModel) -> Load | None:
         status = await asyncio.wait_for(state.runtime.status(model.id), STATUS_TIMEOUT_S)
     except (TimeoutError, LocalLLMError):
         return None
-    running = sum(slot.request is not None for slot in status.slots)
-    used, room = sum(slot.num_held for slot in status.slots), model.slots * model.ctx
     return Load(
         model=model.id,
-        num_running_reqs=running,
+        num_running_reqs=status.num_running,
         num_waiting_reqs=status.num_waiting,
-        num_total_reqs=running + status.num_waiting,
-        num_used_tokens=used,
-        max_total_num_tokens=room,
-        token_usage=used / room if room else 0.0,
+        num_total_reqs=status.num_running + status.num_waiting,
+        num_used_tokens=status.num_busy,
+        max_total_num_tokens=model.slots * model.ctx,
+        token_usage=status.busy_share(model),
         cache_hit_rate=state.metrics.hit_ratio(model.id),
-        utilization=running / model.slots if model.slots else 0.0,
+        utilization=status.num_running / model.slots if model.slots else 0.0,
         max_running_requests=model.slots,
     )
 

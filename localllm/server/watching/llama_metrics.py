@@ -83,7 +83,7 @@ class Totals:
             before, last = self._steps.get(model, (0, 0))
             self._steps[model] = (before + (last if status.num_steps < last else 0), status.num_steps)
         decodes = sum(before + last for before, last in self._steps.values()) + self._num_embedded
-        running = sum(slot.request is not None for status in statuses.values() for slot in status.slots)
+        running = sum(status.num_running for status in statuses.values())
         waiting = sum(status.num_waiting for status in statuses.values())
         counters: list[tuple[str, str, float]] = [
             ("prompt_tokens_total", "Prompt tokens computed, without cached ones", self.computed),

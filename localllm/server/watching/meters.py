@@ -142,6 +142,7 @@ class ModelGauges:
         self._running = gauge("requests_running", "Requests with a slot")
         self._waiting = gauge("requests_waiting", "Requests waiting for a slot")
         self._kv = gauge("kv_tokens", "Tokens in the KV cache, including idle slots")
+        self._kv_busy = gauge("kv_busy_ratio", "Share of the KV cache that running requests hold")
         self._kv_capacity = gauge("kv_capacity_tokens", "Capacity of the KV cache in tokens")
         self._host_bytes = gauge("kv_host_bytes", "Main memory used by idle conversations without a slot")
         self._reserved = gauge("reserved_bytes", "Memory reserved for the model, with its draft and projector")
@@ -168,16 +169,17 @@ class ModelGauges:
         self._reserved.labels(model_id).set(num_bytes)
         self._media_reserved.labels(model_id).set(media_bytes)
 
-    def status(self, model_id: str, status: EngineStatus) -> None:
-        self._running.labels(model_id).set(sum(slot.request is not None for slot in status.slots))
-        self._waiting.labels(model_id).set(status.num_waiting)
-        self._kv.labels(model_id).set(sum(slot.num_held for slot in status.slots))
-        self._host_bytes.labels(model_id).set(status.host_cache_bytes)
-        self._threads.labels(model_id).set(status.num_threads)
-        self._steps.labels(model_id).set(status.num_steps)
+    def status(self, model: LoadedModel, status: EngineStatus) -> None:
+        self._running.labels(model.id).set(status.num_running)
+        self._waiting.labels(model.id).set(status.num_waiting)
+        self._kv.labels(model.id).set(status.num_held)
+        self._kv_busy.labels(model.id).set(status.busy_share(model))
+        self._host_bytes.labels(model.id).set(status.host_cache_bytes)
+        self._threads.labels(model.id).set(status.num_threads)
+        self._steps.labels(model.id).set(status.num_steps)
         for each in status.guesses:
-            self._guesses["computed"].labels(model_id, each.source).set(each.num_computed)
-            self._guesses["right"].labels(model_id, each.source).set(each.num_right)
+            self._guesses["computed"].labels(model.id, each.source).set(each.num_computed)
+            self._guesses["right"].labels(model.id, each.source).set(each.num_right)
 
     def forget_all_but(self, loaded: set[str]) -> None:
         """Remove the gauges of unloaded models, which would be wrong."""

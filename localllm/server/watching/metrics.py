@@ -16,6 +16,7 @@ from localllm.runtime.runtime import Observer, Runtime
 from localllm.server.watching.llama_metrics import CONTENT_TYPE, Totals
 from localllm.server.watching.meters import KeyMeters, ModelGauges, RequestMeters
 from localllm.server.watching.tally import Tally
+from localllm.server.watching.vllm_metrics import VllmMeters
 from localllm.settings.server_settings import MetricsNames
 from localllm.types import Finish, LoadedModel
 from localllm.types.states import EngineStatus
@@ -28,7 +29,7 @@ class Metrics(Observer):
     """The metrics of one server, in a registry of its own."""
 
     def __init__(self, names: MetricsNames = "localllm") -> None:
-        """`names`: ours, per model, or llama-server's, for all models together."""
+        """`names`: ours, per model; llama-server's, for all models together; both; or vLLM's, per model."""
         self.names = names
         self.totals = Totals()
         self.known: dict[str, LoadedModel] = {}
@@ -43,6 +44,7 @@ class Metrics(Observer):
         self._requests = RequestMeters(registry)
         self._keys = KeyMeters(registry)
         self._models = ModelGauges(registry)
+        self._vllm = VllmMeters() if names == "vllm" else None
 
     def hit_ratio(self, model_id: str) -> float:
         """Share of all prompt tokens of finished requests that were cached; 0 before the first."""
@@ -60,14 +62,20 @@ class Metrics(Observer):
     def finished(self, model_id: str, finish: Finish) -> None:
         self.totals.finished(finish)
         self._requests.finished(model_id, finish)
+        if self._vllm is not None:
+            self._vllm.finished(model_id, finish)
 
     def embedded(self, model_id: str, end: str, num_tokens: Sequence[int], seconds: float) -> None:
         """Count texts `embedded` or `ranked`; `num_tokens`: of each."""
         self.totals.embedded(num_tokens, seconds)
         self._requests.embedded(model_id, end, num_tokens, seconds)
+        if self._vllm is not None:
+            self._vllm.embedded(model_id, num_tokens, seconds)
 
     def failed(self, model_id: str, code: str) -> None:
         self._requests.failed(model_id, code)
+        if self._vllm is not None:
+            self._vllm.failed(model_id)
 
     def ready(self, model_id: str, loaded: LoadedModel) -> None:
         self.known[model_id] = loaded
@@ -89,6 +97,8 @@ class Metrics(Observer):
             encode, content_type = exposition.choose_encoder(accept)
         except (TypeError, ValueError):  # as the library does for an invalid `version`
             encode, content_type = exposition.choose_encoder("")
+        if self._vllm is not None:
+            return encode(self._vllm.registry), content_type
         ours = encode(self.registry)
         if self.names == "localllm":
             return ours, content_type
@@ -98,6 +108,8 @@ class Metrics(Observer):
     def _forget_all_but(self, loaded: set[str]) -> None:
         """Counters stay: they only grow, and continue when the model is loaded again."""
         self._models.forget_all_but(loaded)
+        if self._vllm is not None:
+            self._vllm.forget_all_but(loaded)
         self._statuses = {id: status for id, status in self._statuses.items() if id in loaded}
 
     async def _ask(self, runtime: Runtime, model: LoadedModel) -> None:
@@ -109,4 +121,6 @@ class Metrics(Observer):
             except (TimeoutError, LocalLLMError):
                 return  # see STATUS_TIMEOUT_S
             self._statuses[model.id] = status
-            self._models.status(model.id, status)
+            self._models.status(model, status)
+            if self._vllm is not None:
+                self._vllm.status(model, status)

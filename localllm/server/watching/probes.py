@@ -52,6 +52,6 @@ async def metrics(request: Request) -> Response:
     state: ServerState = request.app.state.server
     text, content_type = await state.metrics.render(state.runtime, request.headers.get("accept", ""))
     headers = {"content-type": content_type}
-    if state.metrics.names != "localllm":
+    if state.metrics.names in ("llamacpp", "both"):
         headers["process-start-time-unix"] = str(state.metrics.totals.started_unix_s)
     return Response(text, headers=headers)
