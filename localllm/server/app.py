@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from starlette.applications import Starlette
@@ -47,6 +47,7 @@ from localllm.server.edge.gate import Gate, is_open
 from localllm.server.edge.hints import hint
 from localllm.server.edge.limits import KeyLimits, Limited
 from localllm.server.edge.sse import ClientGone
+from localllm.server.edge.trace_context import trace_context
 from localllm.server.errors import (
     OWN_CLIENT,
     MethodNotAllowed,
@@ -64,7 +65,11 @@ from localllm.server.ui import files as ui_files
 from localllm.server.ui import handlers as ui
 from localllm.server.watching import probes
 from localllm.server.watching.metrics import Metrics
+from localllm.server.watching.spans import Served, spans_of
 from localllm.server.watching.tally import Tally
+
+if TYPE_CHECKING:
+    from localllm.server.watching.tracing import Tracer
 
 _ANTHROPIC = "/v1/messages"
 _ASCII = "".join(map(chr, range(ord(" "), ord("~") + 1))).replace("%", "")
@@ -125,7 +130,7 @@ def build_app(state: ServerState, *, keys: KeyRing | None = None, allowed_hosts:
         allowed_hosts=allowed_hosts,
         max_header_bytes=settings.max_header_bytes,
     )
-    return Edge(gate, state.metrics, paths, cors, served, name=state.name)
+    return Edge(gate, state.metrics, paths, cors, served, name=state.name, tracer=state.tracer)
 
 
 async def openapi_document(_: Request) -> Response:
@@ -154,9 +159,11 @@ class Edge:
         routes: Sequence[Route] = (),
         *,
         name: str = "",
+        tracer: Tracer | None = None,
     ) -> None:
         """`paths`: endpoint -> its label in the metrics; `name`: of this server, for a header of every reply."""
         self._name = name
+        self._tracer = tracer
         self._routes = routes
         self.app = app
         self._cors = cors
@@ -167,6 +174,8 @@ class Edge:
         if scope["type"] != "http":
             return
         exchange = Exchange(scope, send, self._cors, self._name)
+        context = exchange.context
+        exchange.tally.is_traced = self._tracer is not None and (context is None or context.is_sampled)
         log.request_id.set(exchange.id)
         is_command_line.set(Headers(scope=scope).get("user-agent", "").startswith(OWN_CLIENT))
         try:
@@ -177,6 +186,8 @@ class Edge:
                     await Response(**_refused(refusal, scope, exchange.id))(scope, receive, exchange.send)
         finally:
             exchange.log()
+            if exchange.tally.is_traced and self._tracer is not None:
+                exchange.trace(self._tracer)
             self._metrics.asked(exchange.key_name, exchange.tally, exchange.end)
             # Unknown paths share one label: a scanner must not fill the memory with its paths.
             self._metrics.answered(self._paths.get(scope.get("endpoint"), "other"), exchange.status)
@@ -228,6 +239,7 @@ class Exchange:
     def __init__(self, scope: Scope, send: Send, cors: Cors, server: str) -> None:
         headers = Headers(scope=scope)
         self.id = log.id_of(scope)
+        self.context = trace_context(scope)
         self._session = log.session_of(scope)
         self._own_headers = {"x-request-id": self.id, "x-localllm-server": server}
         if self._session is not None:
@@ -262,6 +274,25 @@ class Exchange:
         """The error that ended it, before the answer or in the middle of a stream."""
         return self.outcome or self.tally.error
 
+    def trace(self, tracer: Tracer) -> None:
+        """Send the spans of a request for a model."""
+        tally, scope = self.tally, self._scope
+        if tally.asked is None and tally.model is None:
+            return
+        ended_ns = time.time_ns()
+        served = Served(
+            id=self.id,
+            method=scope["method"],
+            path=scope["path"],
+            status=self.status,
+            error=self.end,
+            began_ns=ended_ns - int((time.perf_counter() - self._started_s) * 1e9),
+            ended_ns=ended_ns,
+            context=self.context,
+            session=self._session,
+        )
+        tracer.add(spans_of(served, tally))
+
     def log(self) -> None:
         tally = self.tally
         has_tokens = tally.prompt_tokens > 0
@@ -272,6 +303,8 @@ class Exchange:
             "request",
             method=self._scope["method"],
             path=self._scope["path"],
+            trace_id=self.context and self.context.trace_id,
+            span_id=self.context and self.context.span_id,
             key=self.key_name,
             session=self._session,
             cache_key=tally.cache_key and tally.cache_key[:MAX_CACHE_KEY_CHARS],

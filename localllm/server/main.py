@@ -145,8 +145,7 @@ class _Serving:
             await asyncio.gather(load, stopped, return_exceptions=True)
             if http is not None:
                 await self._drain(http, self.settings.grace_s if self.stop.graceful else 0.0)
-                await state.mcp.close()
-                state.media.close()
+                await state.close()
 
     async def _leave(self, state: ServerState) -> None:
         """Goes on serving while `/ready` tells load balancers to go elsewhere."""

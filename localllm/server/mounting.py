@@ -68,8 +68,7 @@ class ServerApp:
         assert state is not None
         state.draining = True
         await state.runtime.aclose()
-        await state.mcp.close()
-        state.media.close()
+        await state.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":

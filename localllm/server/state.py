@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from starlette.requests import Request
@@ -27,6 +27,9 @@ from localllm.server.watching.tally import tally_of
 from localllm.settings.config import Settings
 from localllm.system.worker_threads import Threads
 from localllm.types import GenerationRequest, LoadedModel
+
+if TYPE_CHECKING:
+    from localllm.server.watching.tracing import Tracer
 
 
 @dataclass
@@ -63,6 +66,8 @@ class ServerState:
     """Stored responses; written only by the Responses API."""
     examining: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while `localllm doctor` examines this machine: one run at a time, since it measures."""
+    tracer: Tracer | None = field(init=False)
+    """Sends spans of requests to a collector, if the settings name one."""
     mcp: McpHubs = field(init=False)
     """MCP servers whose tools requests may use."""
     _aliases: tuple[tuple[str, str], ...] = field(init=False)
@@ -75,12 +80,24 @@ class ServerState:
         self.media = MediaAccess(self.settings)
         self.encoding = Threads("encoding", 2, max_waiting=self.settings.max_waiting, full=full)
         self.metrics = Metrics(self.settings.metrics_names)
+        self.tracer = None
+        if self.settings.otel_endpoint is not None:
+            from localllm.server.watching.tracing import tracer_of  # rarely needed
+
+            self.tracer = tracer_of(self.settings, self.name)
         self._aliases = self.settings.aliases()
         max_bytes = self.settings.max_stored_response_mb * 10**6
         if self.loading is None:
             self.started.set()
         self.mcp = McpHubs(self.settings)
         self.responses = ResponseStore(self.settings.max_stored_responses, max_bytes)
+
+    async def close(self) -> None:
+        """After the last answer."""
+        await self.mcp.close()
+        self.media.close()
+        if self.tracer is not None:
+            await self.tracer.close()
 
     def admit(self) -> None:
         """Check that answers can be requested now. Raises `Draining`."""

@@ -270,6 +270,15 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
         more="Ours, per model and with histograms; llama-server's totals over all models; both of these; or vLLM's, "
         "for its dashboards and for autoscalers and gateways that know them."
     )] = "localllm"
+    otel_endpoint: Annotated[str | None, program(
+        "OpenTelemetry collector to which spans of requests are sent", "URL",
+        more="Such as http://localhost:4318; OTLP as JSON over HTTP. They have names, tokens and times, never texts. A "
+        "request whose traceparent says that its trace is not recorded sends none."
+    )] = None
+    otel_headers: Annotated[str | None, program(
+        "Headers for the collector, comma-separated NAME=VALUE", "PAIRS", who="environment",
+        more="Such as authorization=Bearer KEY."
+    )] = None
     home: Annotated[Path | None, program(
         "Folder for data and configuration", "FOLDER", default="per user",
         more="Moves the data directory and the configuration directory together."

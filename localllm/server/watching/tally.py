@@ -6,14 +6,15 @@ Counts continuously, so that a failed stream or one whose client disconnects is 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlette.requests import Request
 
 from localllm.errors import LocalLLMError
 from localllm.runtime.runtime import Answer
-from localllm.types import Delta, LoadedModel
+from localllm.types import Delta, Finish, LoadedModel
 
 logger = logging.getLogger("localllm")
 
@@ -41,6 +42,9 @@ class Tally:
     """Why the prompt was not cached; only with debug logging."""
     error: str | None = None
     """The error code that ended an answer early."""
+    is_traced: bool = False
+    ends: list[tuple[int, Finish]] = field(default_factory=list)
+    """The moment (ns since 1970) and the end of each answer, if it is traced."""
 
     def begin(self, asked: str, loaded: LoadedModel | None) -> None:
         """A model was requested; `loaded`: the model, if it is loaded."""
@@ -96,6 +100,8 @@ class _Counted(Answer):
         tally.completion_tokens += new
         if finish is not None:
             self.cache_miss = self._answer.cache_miss
+            if tally.is_traced:
+                tally.ends.append((time.time_ns(), finish))
             if logger.isEnabledFor(logging.DEBUG):  # it contains part of a prompt
                 tally.cache_miss = tally.cache_miss or self.cache_miss
             tally.queue_s = max(tally.queue_s or 0.0, finish.timings.queue_s)
