@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import os
 import signal
@@ -19,18 +18,19 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from localllm.errors import InvalidParameter, LocalLLMError, sentence_of
+from localllm.errors import InvalidParameter
 from localllm.runtime.runtime import Runtime
 from localllm.server.edge import log
 from localllm.server.edge.callers import KeyRing
 from localllm.server.edge.tls import tls_context
 from localllm.server.edge.waking import wakes_on_signals
+from localllm.server.listening import bind_ollamas, listener_of, url_of
 from localllm.server.naming import server_name
 from localllm.server.reloading import Reloading, warn_of_equal_keys
 from localllm.settings.config import Settings
-from localllm.system import processes
+from localllm.system import processes, service_manager
 
 if TYPE_CHECKING:
     from localllm.server.edge.http import HttpServer
@@ -40,7 +40,6 @@ EXIT_INTERRUPTED = 130
 STDIN_FD = 0
 WANTED_FILES = 8192
 """Limit of open files to set; macOS allows about ten thousand."""
-LOOPBACK = "127.0.0.1"
 LAST_WORDS_S = 1.0
 """Time for streams to send an error event after the grace period."""
 
@@ -87,7 +86,7 @@ async def serve(
     warn_of_equal_keys(keys)
     stop, reloading = Stop(), Reloading(settings, keys, tls)
     with contextlib.ExitStack() as open_, stop.on_signals(), reloading.on_signal(stop.at_once):
-        listener = open_.enter_context(bind(settings, has_key=bool(keys.pairs)))
+        listener = open_.enter_context(listener_of(settings, has_key=bool(keys.pairs)))
         plain = [open_.enter_context(bind_ollamas(settings.ollama_port))] if settings.ollama_compat else []
         if ends_with_stdin:
             stop.at_end_of_stdin()
@@ -135,7 +134,9 @@ class _Serving:
                 for other in self.plain:
                     log.event(logging.INFO, "ollama_compat", url=url_of(other))
                 self.announce.ready(url_of(self.listener, "http" if self.tls is None else "https"), model_id)
+                service_manager.notify("READY=1", f"STATUS=serving at {url_of(self.listener)}")
                 await self.stop.event.wait()
+                service_manager.notify("STOPPING=1", "STATUS=running answers end")
                 await self._leave(state)
             self.stop.now.set()
             state.draining = True
@@ -201,53 +202,6 @@ class _Serving:
             )
         app = build_app(state, keys=self.keys, allowed_hosts=hosts)
         return state, HttpServer(app, bounds, self.tls, max_connections=most)
-
-
-def bind(settings: Settings, *, has_key: bool) -> socket.socket:
-    """The listening socket. Raises `InvalidParameter` for an open address without a key, `LocalLLMError` if taken."""
-    try:
-        address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-    except (OSError, OverflowError, UnicodeError) as error:
-        why = sentence_of(error, is_in_home=False) if isinstance(error, OSError) else str(error)
-        raise InvalidParameter(f"--host {settings.host} --port {settings.port}: {why}", param="host") from error
-    # Decided on the bound addresses, not on the user's spelling.
-    if not has_key and not ipaddress.ip_address(address[4][0]).is_loopback:
-        if settings.allow_remote_without_key:
-            log.event(logging.WARNING, "anyone_on_the_network_can_use_this_server", host=settings.host)
-        else:
-            raise InvalidParameter(
-                f"refusing to listen on {settings.host} without an API key: anyone on the network could use this "
-                "server; set LOCALLLM_API_KEY or --api-key-file, or pass --allow-remote-without-key to permit that",
-                param="host",
-            )
-    where = f"{settings.host} port {settings.port}"
-    return _listening(address[0], address[4][:2], where, "choose another --port, or --port 0 for a free one")
-
-
-def bind_ollamas(port: int) -> socket.socket:
-    """A loopback socket on Ollama's port. Raises `LocalLLMError` if it is in use."""
-    where = f"{LOOPBACK} port {port} (--ollama-compat)"
-    remedy = "stop the Ollama server running there, or choose another --ollama-port"
-    return _listening(socket.AF_INET, (LOOPBACK, port), where, remedy)
-
-
-def _listening(family: socket.AddressFamily, address: Any, where: str, remedy: str) -> socket.socket:
-    try:
-        listener = socket.create_server(address, family=family, backlog=1024)
-    except (OSError, OverflowError) as error:
-        raise LocalLLMError(f"cannot listen on {where}: {getattr(error, 'strerror', error)}; {remedy}") from error
-    # asyncio switches Nagle's algorithm off only where the protocol number says TCP, and create_server leaves it 0:
-    # every response then waits 40 ms for the client's delayed acknowledgement.
-    return socket.socket(listener.family, listener.type, socket.IPPROTO_TCP, fileno=listener.detach())
-
-
-def url_of(listener: socket.socket, scheme: str = "http") -> str:
-    """An address that a client on this machine can use."""
-    host, port = listener.getsockname()[:2]
-    address = ipaddress.ip_address(host)
-    if address.is_unspecified:
-        return f"{scheme}://{'[::1]' if address.version == 6 else '127.0.0.1'}:{port}"
-    return f"{scheme}://{f'[{host}]' if address.version == 6 else host}:{port}"
 
 
 class Stop:

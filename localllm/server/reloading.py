@@ -21,7 +21,7 @@ from localllm.server.edge import log
 from localllm.server.edge.callers import KeyRing
 from localllm.server.edge.tls import load_certificate, tls_context
 from localllm.settings.config import Settings
-from localllm.system import processes, terminals
+from localllm.system import processes, service_manager, terminals
 
 
 class Reloading:
@@ -62,7 +62,9 @@ class Reloading:
         while True:
             await self._asked.wait()
             self._asked.clear()
+            service_manager.notify_reloading()
             await asyncio.to_thread(self._reload)  # the files may be on a slow disk
+            service_manager.notify("READY=1")
 
     def _reload(self) -> None:
         settings = self._settings

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from localllm.server.edge.callers import KeyRing
 from localllm.server.edge.gate import Gate, host_name
 from localllm.server.errors import InvalidApiKey
-from localllm.server.main import bind, url_of
+from localllm.server.listening import bind, url_of
 from localllm.settings.config import Settings
 from tests.server.conftest import Served, running
 

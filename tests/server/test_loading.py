@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from localllm.server import main
+from localllm.server import listening, main
 from localllm.settings.config import Settings
 from localllm.supervisor import managed
 from tests.worker.conftest import bad_worker
@@ -69,14 +69,14 @@ def slow_server(
     os.mkfifo(fifo)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     monkeypatch.setattr(managed, "worker_command", lambda **_: bad_worker("loads-when-told", str(fifo)))
-    slow, bind = Slow(fifo), main.bind
+    slow, bind = Slow(fifo), listening.listener_of
 
     def bound(*arguments: object, **options: object) -> object:
         listener = bind(*arguments, **options)  # type: ignore[arg-type]
-        slow.url.set_result(main.url_of(listener))
+        slow.url.set_result(listening.url_of(listener))
         return listener
 
-    monkeypatch.setattr(main, "bind", bound)
+    monkeypatch.setattr(main, "listener_of", bound)
     thread = threading.Thread(target=slow.run, args=(settings, model))
     thread.start()
     try:

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from localllm.errors import LocalLLMError
-from localllm.server.main import bind_ollamas
+from localllm.server.listening import bind_ollamas
 from localllm.settings.config import Settings
 from tests.server.conftest import running
 

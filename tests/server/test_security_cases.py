@@ -17,7 +17,7 @@ import pytest
 
 from localllm.errors import InternalError, InvalidModelFile, InvalidParameter, LoadFailed, LocalLLMError, WorkerCrashed
 from localllm.server.apis.openai.requests import ChatRequest, CompletionRequest
-from localllm.server.main import bind
+from localllm.server.listening import bind
 from localllm.settings.config import Settings
 from localllm.types import Delta
 from tests.server.conftest import Served, running

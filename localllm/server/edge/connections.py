@@ -164,7 +164,7 @@ class Acceptor(Generic[C]):
         loop = asyncio.get_running_loop()
         while True:
             try:
-                client, _ = await loop.sock_accept(self._listener)
+                client = await self._next(loop)
             except OSError as error:
                 if error.errno in _EXHAUSTED:
                     self._connections.drop_oldest()
@@ -173,6 +173,23 @@ class Acceptor(Generic[C]):
                 continue
             self._take(client)
             await asyncio.sleep(0)  # otherwise the whole backlog would be accepted before other tasks run
+
+    async def _next(self, loop: asyncio.AbstractEventLoop) -> socket.socket:
+        """The next connection. Once it is accepted, `close` does not lose it: its client has connected, and in the
+        queue of a listening socket that others have, too, it would have been another server's."""
+        while True:
+            try:
+                return self._listener.accept()[0]
+            except BlockingIOError:
+                readable = asyncio.Event()
+            try:
+                loop.add_reader(self._listener, readable.set)
+            except NotImplementedError:  # the proactor loop of Windows
+                return (await loop.sock_accept(self._listener))[0]
+            try:
+                await readable.wait()
+            finally:
+                loop.remove_reader(self._listener)
 
     def _take(self, client: socket.socket) -> None:
         loop = asyncio.get_running_loop()
