@@ -64,7 +64,8 @@ def test_every_reply_names_the_server_and_the_clients_session(served: Served) ->
         assert told["x-localllm-server"] == server_name(Settings(), served.address[1])
         assert told["x-session-id"] == "chat-7"
     for session in ("x" * 65, "a b", "ä"):
-        assert "x-session-id" not in served.http.get("/health", headers={"x-session-id": session.encode()}).headers
+        headers = [(b"x-session-id", session.encode())]
+        assert "x-session-id" not in served.http.get("/health", headers=headers).headers
 
 
 def test_the_log_has_the_session_and_the_key_of_the_prefix(served: Served, request_log: RequestLog) -> None:
@@ -86,3 +87,30 @@ def test_a_servers_name_is_the_same_after_a_restart_and_its_own() -> None:
 def test_a_name_that_is_none_is_refused(name: str) -> None:
     with pytest.raises(InvalidParameter, match="server_name"):
         server_name(Settings(server_name=name), 1)
+
+
+def test_a_stored_response_names_its_server_and_another_one_says_where_it_is(served: Served) -> None:
+    with running(Settings(port=0, grace_s=0.1, server_name="gpu-1.lan")) as other:
+        first = other.http.post("/v1/responses", json={"model": "tiny", "input": "Hi"}).json()["id"]
+        assert first.startswith("resp_gpu-1.lan_")
+        continued = {"model": "tiny", "input": "More", "previous_response_id": first}
+        assert other.http.post("/v1/responses", json=continued).status_code == 200
+        refused = served.http.post("/v1/responses", json=continued)
+        missing = served.http.get(f"/v1/responses/{first}")
+    own = server_name(Settings(), served.address[1])
+    for response, status in ((refused, 400), (missing, 404)):
+        assert response.status_code == status
+        said = response.json()["error"]["message"]
+        assert f"the server 'gpu-1.lan' stored it, and this is '{own}'" in said
+
+
+def test_what_is_not_stored_or_was_dropped_names_no_other_server(served: Served) -> None:
+    asked = {"model": "tiny", "input": "Hi"}
+    unstored = served.http.post("/v1/responses", json={**asked, "store": False}).json()["id"]
+    assert unstored.count("_") == 1
+    stored = served.http.post("/v1/responses", json=asked).json()["id"]
+    assert served.http.delete(f"/v1/responses/{stored}").status_code == 200
+    for gone in (unstored, stored, "resp_1", "resp_a_b_c"):
+        refused = served.http.post("/v1/responses", json={**asked, "previous_response_id": gone})
+        assert refused.status_code == 400
+        assert "the server" not in refused.json()["error"]["message"]

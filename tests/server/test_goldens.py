@@ -60,7 +60,7 @@ STREAMS: dict[str, tuple[str, dict[str, Any], tuple[Step, ...]]] = {
 }
 """File -> path, request, what the model makes."""
 
-_ID = re.compile(r"\b(chatcmpl|cmpl|resp|msg|rs|fc)([-_])[0-9a-f]{8,}")
+_ID = re.compile(r"\b(chatcmpl|cmpl|resp|msg|rs|fc)([-_])(?:[0-9a-f]{12}_)?[0-9a-f]{16,}")
 _TIME = re.compile(r'("(?:created|created_at|completed_at|total_duration|load_duration)":)(?:"[^"]*"|[0-9.]+)')
 
 

@@ -25,7 +25,15 @@ from localllm.server.apis.responses import replies as out
 from localllm.server.apis.responses.compacting import CompactRequest, compacted
 from localllm.server.apis.responses.events import encode
 from localllm.server.apis.responses.inputs import Finder, ParsedInput
-from localllm.server.apis.responses.items import AnyItem, McpCall, McpListTools, MessageItem, OutputItem, ThoughtItem
+from localllm.server.apis.responses.items import (
+    AnyItem,
+    McpCall,
+    McpListTools,
+    MessageItem,
+    OutputItem,
+    ThoughtItem,
+    server_in,
+)
 from localllm.server.apis.responses.mcp import McpOffer, approved_calls, mcp_offer
 from localllm.server.apis.responses.mcp_rounds import Rounds
 from localllm.server.apis.responses.requests import ParsedRequest, ResponseRequest, parse_response
@@ -81,7 +89,9 @@ async def create(request: Request) -> Response:
     generation = body.generation([*conversation, *first], offered, files)
     generation = msgspec.structs.replace(generation, notes=tuple(said.notes))
     answering = await asking.answers([generation], stream=bool(body.stream))
-    response = out.begun(body, asking.name, store=keep is not None, tools=parsed.tools, choice=parsed.choice)
+    response = out.begun(
+        body, asking.name, store=keep is not None, tools=parsed.tools, choice=parsed.choice, server=state.name
+    )
     story = Story(
         response,
         reported=Reported(bool(body.timings), bool(body.return_progress), bool(body.timings_per_token)),
@@ -162,7 +172,7 @@ async def _read(request: Request, kind: type[R]) -> _Read[R]:
 
     state, parsed, headers = await read(request, parse, has_media=True)
     body, owner = parsed.request, _owner(request)
-    earlier, stored = _earlier(state.responses, body.previous_response_id, owner)
+    earlier, stored = _earlier(state, body.previous_response_id, owner)
     said = body.taken(earlier, _finder(state.responses, owner))
     conversation = [*earlier, *said.items]
     files = media.files_in(conversation, {file.digest: file for file in (*stored, *said.reading.files)})
@@ -229,19 +239,26 @@ def _kept(request: Request) -> StoredResponse:
     id = request.path_params["response_id"]
     kept = state.responses.get(id, _owner(request))
     if kept is None:
-        raise NotFound(f"response with id {clipped(id)!r} not found", param="response_id")
+        raise NotFound(f"response with id {clipped(id)!r} not found{_elsewhere(state, id)}", param="response_id")
     return kept
 
 
-def _earlier(store: ResponseStore, id: str | None, owner: str) -> tuple[list[AnyItem], tuple[MediaFile, ...]]:
+def _elsewhere(state: ServerState, id: str) -> str:
+    """That the id names another server, as behind a gateway that sends each request anywhere."""
+    server = server_in(id)
+    return f"; the server {server!r} stored it, and this is {state.name!r}" if server not in (None, state.name) else ""
+
+
+def _earlier(state: ServerState, id: str | None, owner: str) -> tuple[list[AnyItem], tuple[MediaFile, ...]]:
     """The conversation so far and its files. Raises `PreviousResponseNotFound`."""
     if id is None:
         return [], ()
+    store = state.responses
     kept = store.get(id, owner)
     if kept is None:
+        why = _elsewhere(state, id) or f"; this server stores at most {store.max_responses} in memory"
         raise PreviousResponseNotFound(
-            f"previous response with id {clipped(id)!r} not found; this server stores at most {store.max_responses} in "
-            "memory, so send the conversation as input instead",
+            f"previous response with id {clipped(id)!r} not found{why}; send the conversation as input instead",
             param="previous_response_id",
         )
     said = msgspec.json.decode(kept.conversation, type=list[AnyItem])

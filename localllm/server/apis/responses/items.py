@@ -6,6 +6,7 @@ Knows nothing of how clients write theirs, of requests, answers or the store.
 from __future__ import annotations
 
 import base64
+import re
 import secrets
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ _SEALED = "localllm.1."
 """Prefix of thoughts in `encrypted_content`. Not encrypted: thoughts on one's own machine need no secrecy."""
 
 
+_RESPONSE_ID = re.compile(r"resp_([A-Za-z0-9.-]{1,64})_[0-9a-f]{48}")
 GROUP_CHARS = len("mcp_") + 16
 
 
@@ -256,6 +258,17 @@ AnyItem = (
     | McpListTools | McpCall | McpApprovalRequest | McpApprovalResponse
 )  # fmt: skip
 """Items of a conversation."""
+
+
+def response_id(server: str) -> str:
+    """A new response's id, which names the server that stores it, if it has a name."""
+    return new_id(f"resp_{server}" if server else "resp")
+
+
+def server_in(response_id: str) -> str | None:
+    """The server that the id names."""
+    found = _RESPONSE_ID.fullmatch(response_id)
+    return None if found is None else found[1]
 
 
 def new_id(prefix: str) -> str:

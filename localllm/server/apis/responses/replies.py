@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import LocalLLMError
 from localllm.server.answers.remarks import Remarks, TimingsObject, remarks
-from localllm.server.apis.responses.items import AnyItem, OutputItem, new_id
+from localllm.server.apis.responses.items import AnyItem, OutputItem, response_id
 from localllm.server.apis.responses.requests import ResponseRequest
 from localllm.server.errors import error_object, status_of
 from localllm.types import Finish, Usage
@@ -126,12 +126,20 @@ class ItemList(msgspec.Struct, frozen=True):
 
 
 def begun(
-    body: ResponseRequest, model: str, *, store: bool, tools: Raw | None = None, choice: Raw | None = None
+    body: ResponseRequest,
+    model: str,
+    *,
+    store: bool,
+    tools: Raw | None = None,
+    choice: Raw | None = None,
+    server: str = "",
 ) -> ResponseObject:
-    """A response without output. `model`: its name in the reply; `tools` and `choice`: as sent."""
+    """A response without output. `model`: its name in the reply; `tools` and `choice`: as sent; `server`: this one's
+    name, for the id of a response that is stored.
+    """
     reasoning, text = body.reasoning, body.text
     return ResponseObject(
-        id=new_id("resp"),
+        id=response_id(server if store else ""),
         created_at=int(time.time()),
         status="in_progress",
         instructions=body.instructions,
