@@ -16,8 +16,8 @@ from typer import Argument, Context, Exit, Option, Typer
 from localllm import __version__
 from localllm.cli.group import COMMANDS, Group
 from localllm.cli.options import app as app_command
-from localllm.cli.options import common as opt
 from localllm.cli.options import (
+    batch,
     embed,
     fit,
     manage,
@@ -26,6 +26,7 @@ from localllm.cli.options import (
     transcribe,
     tune,
 )
+from localllm.cli.options import common as opt
 from localllm.cli.options import help as help_command
 from localllm.cli.options import mcp as mcp_command
 from localllm.cli.options.settings import ALL, COMMON, takes
@@ -263,6 +264,7 @@ COMMANDS.update(
     run=run,
     embed=embed.embed,
     transcribe=transcribe.transcribe,
+    batch=batch.batch,
     serve=serve,
     launch=launch,
     show=show,

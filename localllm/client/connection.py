@@ -20,15 +20,25 @@ Trace = Callable[[str, dict[str, Any]], None]
 
 def connect(base_url: str, token: str | None) -> httpx.Client:
     """An HTTP client, which connects on first use."""
-    return httpx.Client(
-        base_url=base_url,
-        headers={"user-agent": USER_AGENT, **({"authorization": f"Bearer {token}"} if token else {})},
+    return httpx.Client(**_options(base_url, token))
+
+
+def connect_async(base_url: str, token: str | None, connections: int) -> httpx.AsyncClient:
+    """The same for so many requests at a time."""
+    limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
+    return httpx.AsyncClient(**_options(base_url, token), limits=limits)
+
+
+def _options(base_url: str, token: str | None) -> dict[str, Any]:
+    return {
+        "base_url": base_url,
+        "headers": {"user-agent": USER_AGENT, **({"authorization": f"Bearer {token}"} if token else {})},
         # Answers may take long, but a server that does not accept the connection is not running.
-        timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
+        "timeout": httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
         # Loading certificates takes 30 ms, and a proxy must not be used for a server on this machine.
-        verify=base_url.startswith("https:"),
-        trust_env=False,
-    )
+        "verify": base_url.startswith("https:"),
+        "trust_env": False,
+    }
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ FLOORS = (
     "worker",
     "bench llama mcp registry window",
     "client engine planning",
-    "chat gguf grammar kvdisk launch measuring rpc settings",
+    "batches chat gguf grammar kvdisk launch measuring rpc settings",
     "docs system types",
     "errors",
 )
