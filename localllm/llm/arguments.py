@@ -186,6 +186,7 @@ def _generation(shape: SchemaShape[Any] | None, asked: CompleteArguments) -> dic
         "structure": None if shape is None else shape.structure,
         "thinking_budget": None if budget is None else _integer("thinking_budget", budget),
         "cache_prompt": _of_type("cache_prompt", asked["cache_prompt"], bool, "True or False"),
+        "batch": _of_type("batch", asked["batch"], bool, "True or False"),
         "prediction": _prediction(asked["prediction"]),
         "speculative": _speculative(asked["speculative"]),
         **_waiting(asked),

@@ -58,7 +58,8 @@ class ToolArguments(TypedDict, total=False):
 class AnswerArguments(TypedDict, total=False):
     """thinking_budget: token limit of `thought`. params: how to choose tokens; its fields may also be given as keywords
     (`temperature=0`), each in one of the two places.
-    cache_prompt: whether cached prefixes may be reused. prediction: text that the answer probably repeats, for speed;
+    cache_prompt: whether cached prefixes may be reused. batch: served after all requests that are not, whatever their
+    priority. prediction: text that the answer probably repeats, for speed;
     speculative: `False` or limits of guessing.
     cancel: ends the answer from any thread; the partial answer has the finish reason `cancelled`.
     """
@@ -66,6 +67,7 @@ class AnswerArguments(TypedDict, total=False):
     thinking_budget: int | None
     params: SamplingParams | None
     cache_prompt: bool
+    batch: bool
     prediction: str | None
     speculative: bool | Speculative | None
     cancel: Cancel | None
@@ -156,7 +158,7 @@ class TranscribeArguments(WaitArguments, total=False):
     on_segment: Callable[[TranscriptSegment], None] | None
 
 
-_ANSWER_DEFAULTS = {"priority": 0, "cache_prompt": True}
+_ANSWER_DEFAULTS = {"priority": 0, "cache_prompt": True, "batch": False}
 LOAD = Keywords(LoadArguments, defaults={"gpu_layers": "auto"})
 COMPLETE = Keywords(
     CompleteArguments, AnswerArguments, WaitArguments, rest=SamplingArguments, defaults=_ANSWER_DEFAULTS

@@ -152,6 +152,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     shift: Shift = Shift()
     priority: int = 0
     """Lower values are served first."""
+    batch: bool = False
+    """Whether it is of the batch class, which is served after all others, whatever their priorities."""
     timeout_s: float | None = None
     """Time limit: a waiting request fails then, and a running answer ends."""
     queue_timeout_s: float | None = None

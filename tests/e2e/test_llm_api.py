@@ -70,6 +70,7 @@ BAD_ARGUMENTS: list[tuple[str, Callable[[LLM], object]]] = [
     ("priority", lambda llm: llm.chat(HELLO, priority="x")),  # type: ignore[call-overload]
     ("priority", lambda llm: llm.chat(HELLO, priority=True)),
     ("priority", lambda llm: llm.chat(HELLO, priority=10**6)),
+    ("batch", lambda llm: llm.chat(HELLO, batch=1)),  # type: ignore[call-overload]
     ("cache_prompt", lambda llm: llm.chat(HELLO, cache_prompt="no")),  # type: ignore[call-overload]
     ("prediction", lambda llm: llm.chat(HELLO, prediction=b"Hi")),  # type: ignore[call-overload]
     ("speculative", lambda llm: llm.chat(HELLO, speculative="off")),  # type: ignore[call-overload]

@@ -177,3 +177,14 @@ def test_priority_and_timeout_reach_the_scheduler() -> None:
         most=1
     )
     assert (request.priority, request.timeout_s) == (-3, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_batch"),
+    [({}, False), ({"batch": True}, True), ({"service_tier": "flex"}, True), ({"service_tier": "priority"}, False)],
+)
+def test_a_request_of_the_batch_class_says_so_itself_or_by_openais_tier(
+    served: Served, fields: dict[str, object], is_batch: bool
+) -> None:
+    assert served.http.post("/v1/chat/completions", json=CHAT | fields).status_code == 200
+    assert [request.batch for request in served.runtime.requests] == [is_batch]

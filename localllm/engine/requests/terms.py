@@ -72,7 +72,9 @@ class Due(NamedTuple):
     """When it is its turn, and how long it may take. Times are on the engine's clock."""
 
     priority: int = 0
-    """Lower ones first."""
+    """Lower ones first, within a class."""
+    is_batch: bool = False
+    """Whether it is of the batch class, which comes after all others."""
     created_s: float = 0.0
     deadline_s: float = math.inf
     """For the whole request."""

@@ -1,8 +1,8 @@
 """Gives long-waiting sequences their turn, regardless of the rank of later arrivals.
 
-Rank decides (priority, deadline, tokens had), but every fourth turn goes to the one that has waited longest, if that is
-longer than `AGED_S`. So a request that is aged and has n older ones before it is taken within 4 (n + 1) turns, even
-with priority 1000 against an endless stream of -1000; and the highest-ranked keep three of four turns even when
+Rank decides (class, priority, deadline, tokens had), but every fourth turn goes to the one that has waited longest, if
+that is longer than `AGED_S`. So a request that is aged and has n older ones before it is taken within 4 (n + 1) turns,
+even with priority 1000 against an endless stream of -1000; and the highest-ranked keep three of four turns even when
 everyone has waited for minutes, which a rule "aged first" would take from them. Pure: the time is passed in.
 """
 

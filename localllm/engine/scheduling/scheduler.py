@@ -1,7 +1,7 @@
 """Which sequence gets which tokens in the next step. No thread, no clock; of the backend only what `KvCache` says.
 
 Running sequences get their next token first; the rest of the batch is shared evenly among those with more to catch up
-(prompts). Waiting sequences enter free slots by priority, then deadline, then arrival, and long-waiting ones in turns
+(prompts). Waiting sequences enter free slots by class, priority, deadline, then arrival, and long-waiting ones in turns
 of their own (`aging`), each where most of its prompt is already in the KV cache (`residency`); running ones are never
 preempted. A sequence whose prefix a running one is computing waits for it, and others may pass: a burst of prompts with
 a common prefix computes it once. No sequence is passed forever: it waits only for a limited number of prefixes and a
@@ -396,5 +396,6 @@ class Scheduler:
         return [*save, copy, Truncate(source, 0)]
 
 
-def _rank(waiting: Sequence) -> tuple[int, float]:
-    return waiting.request.due.priority, waiting.request.due.deadline_s
+def _rank(waiting: Sequence) -> tuple[bool, int, float]:
+    due = waiting.request.due
+    return due.is_batch, due.priority, due.deadline_s

@@ -20,7 +20,6 @@ NO_EFFECT: Mapping[str, str] = {
     "prompt_cache_options": _OF_CACHES,
     "prompt_cache_retention": _OF_CACHES,
     "safety_identifier": _OF_ACCOUNTS,
-    "service_tier": "there is only one tier; use `priority`",
     "user": _OF_ACCOUNTS,
 }
 
@@ -93,7 +92,11 @@ REFUSED_RERANK: Mapping[str, RefusedField] = _REFUSED_WITH_TEXTS | {
 
 CHAT = Fates(REFUSED_CHAT, {**NO_EFFECT, **speculating.NO_EFFECT})
 COMPLETION = Fates(REFUSED_COMPLETION, {**NO_EFFECT, **speculating.NO_EFFECT})
-_NO_EFFECT_ON_TEXTS = {**NO_EFFECT, "prompt_cache_key": _OF_CACHES}
+_NO_EFFECT_ON_TEXTS = {
+    **NO_EFFECT,
+    "prompt_cache_key": _OF_CACHES,
+    "service_tier": "texts have no classes; use `priority`",
+}
 EMBEDDING = Fates(REFUSED_EMBEDDING, _NO_EFFECT_ON_TEXTS)
 NATIVE_EMBEDDING = Fates(
     {name: refused for name, refused in REFUSED_EMBEDDING.items() if name != "content"}, _NO_EFFECT_ON_TEXTS

@@ -20,6 +20,8 @@ from localllm.types import NO_LIMIT, RANDOM_SEED, Calling, GenerationRequest, Sa
 from localllm.types.ranges import check_range
 from localllm.types.structures import Structure
 
+FLEX = "flex"
+"""OpenAI's tier for requests that may take longer."""
 _AS_GIVEN = (
     "temperature", "top_p", "presence_penalty", "frequency_penalty", "seed", "top_k", "min_p", "typical_p",
     "top_n_sigma", "xtc_probability", "xtc_threshold", "dynatemp_range", "dynatemp_exponent", "mirostat",
@@ -96,6 +98,10 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
     thinking_token_budget: int | None = None
     thinking_budget: int | None = None
     priority: int | None = None
+    batch: bool | None = None
+    """True: served after all requests without it, whatever their `priority`."""
+    service_tier: str | None = None
+    """OpenAI's: `flex` is `batch`; all other tiers are the same."""
     timeout: float | None = None
     """Seconds."""
     cache_prompt: bool | None = None
@@ -162,6 +168,7 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
             cache_prompt=self.cache_prompt is not False,
             explains_cache=bool(self.cache_report),
             priority=self.priority or 0,
+            batch=bool(self.batch) or self.service_tier == FLEX,
             timeout_s=self.timeout,
             speculative=speculative_of(self.speculative, self.speculative_n_max),
         )

@@ -83,6 +83,7 @@ class Sequences:
             spans=() if prompt.use is None else tuple(each.span for each in prompt.use.spans),
             due=Due(
                 priority=request.priority,
+                is_batch=request.batch,
                 created_s=arrived_s,
                 deadline_s=deadline_s(arrived_s, request.timeout_s),
                 queue_deadline_s=deadline_s(arrived_s, request.queue_timeout_s),

@@ -301,6 +301,15 @@ def test_the_waiting_enter_by_priority_then_deadline_then_arrival() -> None:
     assert list(collector.finish) == [5, 4, 1, 3, 2]
 
 
+def test_the_batch_class_enters_after_all_others_whatever_their_priorities() -> None:
+    engine = build_engine(FakeBackend(num_slots=1), collector := Collector(), clock=lambda: 0.0)
+    dues = {1: Due(priority=-1000, is_batch=True), 2: Due(is_batch=True), 3: Due(priority=1000), 4: Due()}
+    for id, due in dues.items():
+        engine.submit(Sequence(Request(id, [id], sampling=GREEDY, max_tokens=2, due=due)))
+    drain(engine)
+    assert list(collector.finish) == [4, 3, 1, 2]
+
+
 def test_mirostat_keeps_its_state_from_token_to_token() -> None:
     """Of 97 nearly equal tokens each surprises by 6.6 bits; aimed at 1, ever fewer are left, in the end one."""
     sampling = ResolvedSampling(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, mirostat=2, mirostat_tau=1.0, seed=1)

@@ -45,7 +45,6 @@ _FATES = Fates(
         "inference_geo": _OF_ACCOUNTS,
         "metadata": "requests are not stored",
         "return_progress": "this API's events have no field for it",
-        "service_tier": "there is only one tier; use `priority`",
         "speed": "answers are always as fast as possible",
         "timings_per_token": "this API's events have no field for it",
         "user_profile_id": _OF_ACCOUNTS,
