@@ -106,6 +106,8 @@ class Cycle:
             host_cache_entries=len(kv.host.entries),
             num_threads=self._stepper.num_threads,
             guesses=tuple(self._answers.guesses.values()),
+            num_parked=scheduler.num_parked,
+            preemptions=scheduler.preemptions,
         )
 
     @property
@@ -136,7 +138,7 @@ class Cycle:
 def _timeout(sequence: Sequence, now_s: float) -> RequestTimeout:
     """Of a request that has no token yet."""
     due = sequence.request.due
-    waited = "its prompt was not computed" if sequence.slot is not None else "no slot was free"
+    waited = "its prompt was not computed" if sequence.progress.was_admitted else "no slot was free"
     if due.deadline_s <= now_s:
         seconds, whose = due.deadline_s, "the request allows (timeout)"
     else:

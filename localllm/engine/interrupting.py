@@ -15,6 +15,7 @@ from localllm.engine.backend import BatchDecoder
 from localllm.engine.inbox import Cancel, Inspect, Item, RowsReady
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.media_steps import can_be_interrupted
+from localllm.engine.scheduling.parking import outranks
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.scheduling.step_plan import StepPlan
 from localllm.engine.scheduling.waits import Leader
@@ -34,8 +35,15 @@ class _Decoding(NamedTuple):
     """Sequences that have a slot."""
     has_room: bool
     """Whether another request could enter."""
+    lowest: Sequence | None = None
+    """A request that outranks this one takes its slot."""
     awaited: Many[Leader] = ()
     """The prefixes it computes that others wait for: a request that begins with one would wait, too."""
+
+    def admits(self, item: Sequence) -> bool:
+        """Whether a request could enter after the decode, but for what it would wait for in any case."""
+        takes_a_slot = self.lowest is not None and outranks(item, self.lowest)
+        return (self.has_room or takes_a_slot) and not any(each.serves(item) for each in self.awaited)
 
 
 class Interrupter:
@@ -65,7 +73,7 @@ class Interrupter:
         running = scheduler.running
         now_s = self._clock()
         ids, has_room = frozenset(sequence.id for sequence in running), len(running) < scheduler.kv.num_slots
-        self._decoding = _Decoding(now_s, ids, has_room=has_room, awaited=scheduler.awaited)
+        self._decoding = _Decoding(now_s, ids, has_room=has_room, lowest=scheduler.lowest(), awaited=scheduler.awaited)
         return max(0.0, scheduler.next_deadline_s() - now_s)
 
     def announce(self, item: Item) -> None:
@@ -78,7 +86,7 @@ class Interrupter:
         if not self._decoder.can_be_interrupted:
             return
         step, now_s = self._decoding, self._clock()
-        if isinstance(item, Sequence) and (not step.has_room or any(each.serves(item) for each in step.awaited)):
+        if isinstance(item, Sequence) and not step.admits(item):
             within_s = item.next_deadline_s - now_s
         elif isinstance(item, Inspect | RowsReady) or (isinstance(item, Cancel) and item.id not in step.ids):
             within_s = self._max_step_s

@@ -44,6 +44,8 @@ class Planner:
         `only`: the one sequence to compute; `has_texts`: texts to embed wait for the same cores.
         """
         scheduler = self._scheduler
+        if only is None:
+            scheduler.make_way(now_s)
         may_interrupt = only is None and self._interrupter.may_interrupt(scheduler)
         self._asker.ask(scheduler.running)
         plan = scheduler.next_tokens(now_s) if only is None else None

@@ -12,6 +12,7 @@ guessed or forced, do not belong to the sequence until they are taken. Some of t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ from localllm.kvdisk.entry import DiskEntry
 from localllm.types import PromptProgress
 
 if TYPE_CHECKING:
+    from localllm.engine.cache.hostcache import HostEntry
     from localllm.engine.scheduling.waits import Wait
 
 PICTURES_APART = 32
@@ -92,6 +94,12 @@ class SequenceProgress:
             if reuse.cache_prompt:
                 self.pauses.update(self.spans.pauses(PICTURES_APART))
         self.waiting = Waiting()
+        self.state: HostEntry | None = None
+        """What was parked of it when it gave its slot to another sequence."""
+        self.stays_until_s = -math.inf
+        """Until then it gives its slot to no other sequence."""
+        self.must_stay = False
+        """Whether it gives its slot to another only if its state has room in main memory."""
         self.admitted_s: float | None = None
         self.first_token_s: float | None = None
         ending, detail = request.ending, request.reported.detail
@@ -152,6 +160,16 @@ class SequenceProgress:
         return self.held.length < self.num_prefill - 1
 
     @property
+    def was_admitted(self) -> bool:
+        """Whether it has a slot, or had one and gave it to another sequence."""
+        return self.admitted_s is not None
+
+    @property
+    def has_turn(self) -> bool:
+        """Whether it has its slot because it had waited long, while others outranked it."""
+        return self.stays_until_s > -math.inf
+
+    @property
     def text_may_end(self) -> bool:
         """Whether the content of its text can end the answer."""
         return self.text.may_stop or self.lines is not None
@@ -192,6 +210,17 @@ class SequenceProgress:
     def moved(self, held: SlotRecord) -> None:
         """Another slot holds the same of it."""
         self.held = held
+
+    def parked(self, state: HostEntry | None) -> None:
+        """It has given its slot to another sequence; None: what it computed is lost, unless a slot still holds it."""
+        self.held, self.state, self.stays_until_s = NOWHERE, state, -math.inf
+        if state is None:
+            self.must_recompute()
+            self.prompt = np.asarray(self.tokens, np.int32)
+
+    def resumed(self, held: SlotRecord) -> None:
+        """It has entered a slot again. What is told of its prompt and its wait stays."""
+        self.held, self.state = held, None
 
     def ended(self) -> int | None:
         """It has no slot any more; returns the one it had."""

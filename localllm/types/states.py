@@ -168,6 +168,14 @@ class SourceGuesses(msgspec.Struct, frozen=True):
     """How many of them were right."""
 
 
+class Preemptions(msgspec.Struct, frozen=True):
+    """Requests that gave their slot to a more urgent one, since the model was loaded."""
+
+    total: int = 0
+    recomputed: int = 0
+    """How many of them are computed again, because main memory had no room for their state."""
+
+
 class EngineStatus(msgspec.Struct, frozen=True):
     """Snapshot of a model's engine between two steps."""
 
@@ -181,6 +189,9 @@ class EngineStatus(msgspec.Struct, frozen=True):
     num_threads: int = 0
     """Threads of the last step; 0: unknown."""
     guesses: tuple[SourceGuesses, ...] = ()
+    num_parked: int = 0
+    """Requests that gave their slot to a more urgent one and go on when a slot is free; not counted as waiting."""
+    preemptions: Preemptions = Preemptions()
 
     @property
     def num_running(self) -> int:

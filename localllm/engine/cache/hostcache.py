@@ -1,7 +1,7 @@
 """Main memory behind the slots: KV that had to leave its slot, kept until it is needed again or its room is.
 
-Bounded in bytes; the least recently used entry is evicted. Knows tokens and opaque states, nothing of slots or
-backends.
+Bounded in bytes; the least recently used entry is evicted. Pinned entries, those of requests that gave up their slots,
+count, but are neither evicted nor used for other prompts. Knows tokens and opaque states, nothing of slots or backends.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ class HostCache:
         self.changes = 0
         """Grows whenever an entry is added or removed."""
         self._entries: list[HostEntry] = []
+        self.pinned: list[HostEntry] = []
 
     @property
     def num_bytes(self) -> int:
@@ -64,7 +65,7 @@ class HostCache:
 
     def bytes_with(self, others: Iterable[State]) -> int:
         """Bytes that the entries occupy together with states held elsewhere."""
-        return num_bytes(others, *(entry.states for entry in self._entries))
+        return num_bytes(others, *(entry.states for entry in (*self.pinned, *self._entries)))
 
     def serves(self, entry: HostEntry, tokens: npt.NDArray[np.int32], domain: Domain) -> bool:
         """Whether an entry can be cut to exactly these tokens and is of that domain."""
@@ -84,7 +85,18 @@ class HostCache:
 
     def holds(self, tokens: npt.NDArray[np.int32], domain: Domain) -> bool:
         """Whether any entry can be cut to exactly these tokens."""
-        return any(self.serves(entry, tokens, domain) for entry in self._entries)
+        return any(self.serves(entry, tokens, domain) for entry in (*self.pinned, *self._entries))
+
+    def can_pin(self, size: int, checkpoints: Iterable[Checkpoint]) -> bool:
+        """Whether a state of that size and its checkpoints fit beside what is pinned already."""
+        pinned = num_bytes((checkpoint.state for checkpoint in checkpoints), *(entry.states for entry in self.pinned))
+        return pinned + size <= self.max_bytes
+
+    def pin(self, entry: HostEntry) -> None:
+        self.pinned.append(entry)
+
+    def unpin(self, entry: HostEntry) -> None:
+        self.pinned.remove(entry)
 
     def make_room(self, num_bytes: int, others: Iterable[State] = ()) -> None:
         """Before a state of `num_bytes` is saved, evict what would have to go afterwards, so that its memory is reused.

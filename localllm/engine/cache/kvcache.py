@@ -156,6 +156,27 @@ class KvCache:
         assert held.sound == held.length, f"slot {slot} is saved, which was shifted"
         return HostEntry(held.tokens.copy(), self._cells.save(slot), held.checkpoints, held.domain, held.extents)
 
+    def can_park(self, slot: int) -> bool:
+        """Whether main memory has room for all that a slot holds, beside what is pinned there."""
+        return self.host.can_pin(self._cells.state_bytes(slot), self.residency.held[slot].checkpoints)
+
+    def park(self, slot: int) -> HostEntry | None:
+        """Pin all that a slot holds in main memory; None: there is no room. The slot keeps it until it is reused."""
+        self.residency.changed(slot)
+        if not self.can_park(slot):
+            return None
+        self.host.make_room(self._cells.state_bytes(slot), self.residency.states)
+        entry = self.save(slot)
+        self.host.pin(entry)
+        self.trim()
+        return entry
+
+    def unpark(self, entry: HostEntry, *, is_restored: bool) -> None:
+        """Its sequence needs it no longer. Unless a slot holds it again, others may use it from now on."""
+        self.host.unpin(entry)
+        if not is_restored:
+            self.host.add(entry, self.residency.states)
+
     def trim(self) -> None:
         """Evict until entries and checkpoints fit into main memory."""
         self.host.trim(self.residency.states)

@@ -50,7 +50,7 @@ class Sequence:
     def next_deadline_s(self) -> float:
         """Its next deadline: for the whole request, or for waiting for a slot."""
         due = self.request.due
-        return min(due.deadline_s, due.queue_deadline_s) if self.progress.held.slot is None else due.deadline_s
+        return due.deadline_s if self.progress.was_admitted else min(due.deadline_s, due.queue_deadline_s)
 
     @property
     def wants_scores(self) -> bool:

@@ -59,6 +59,8 @@ class Admitter:
     def admit(self, sequence: Sequence, free: Many[int], running: Many[Sequence], now_s: float) -> Entering | Waits:
         """How the sequence enters one of the free slots (the wanted one, if it is free), or why it waits, which is
         remembered."""
+        if sequence.progress.state is not None:
+            return self._resuming(sequence, sequence.progress.state, free, running)
         found = self._found(sequence)
         seen = self.memory.seen(sequence, found, running)
         leader = self._leader(sequence, found, running)
@@ -79,6 +81,20 @@ class Admitter:
             if entry is None and not self._has_room(sequence, way, running):  # the disk entry is gone for good
                 return self.memory.waits_for_room(sequence, seen)
         return Entering(way.slot, way.num_cached, self._operations(sequence, way, free, running))
+
+    def _resuming(
+        self, sequence: Sequence, state: HostEntry, free: Many[int], running: Many[Sequence]
+    ) -> Entering | Waits:
+        """How a parked sequence enters again: from its own state only, so that it goes on exactly as it stopped."""
+        slots = [slot for slot in free if self._kv.pending.can_write(slot)]
+        if not slots:
+            return "for a copy"
+        held = self._kv.residency.held
+        slot = min(slots, key=lambda slot: (held[slot].length, held[slot].used_at, slot))
+        way = Way(slot, len(state.tokens), entry=state)
+        if not self._has_room(sequence, way, running):
+            return self.memory.waits_for_room(sequence, self.memory.seen(sequence, self._found(sequence), running))
+        return Entering(slot, way.num_cached, self._operations(sequence, way, free, running))
 
     def to_restore(
         self, slot: int, entry: HostEntry, free: Many[int], running: Many[Sequence]

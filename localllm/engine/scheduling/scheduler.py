@@ -2,16 +2,16 @@
 
 Running sequences get their next token first; the rest of the batch is shared evenly among those with more to catch up
 (prompts). Waiting sequences enter free slots by class, priority, deadline, then arrival, and long-waiting ones in turns
-of their own (`aging`), each where most of its prompt is already in the KV cache (`residency`); running ones are never
-preempted. A sequence whose prefix a running one is computing waits for it, and others may pass: a burst of prompts with
-a common prefix computes it once. No sequence is passed forever: it waits only for a limited number of prefixes and a
-limited time for the disk (`admission`), and none passes one that waits for room. Knows nothing of text or sampling.
+of their own (`aging`), each where most of its prompt is already in the KV cache (`residency`). One that outranks a
+running one by a class takes its slot (`parking`). A sequence whose prefix a running one is computing waits for it, and
+others may pass: a burst of prompts with a common prefix computes it once. No sequence is passed forever: it waits only
+for a limited number of prefixes and a limited time for the disk (`admission`), and none passes one that waits for room.
+Knows nothing of text or sampling.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import insort
 from collections.abc import Callable
 
 from localllm.engine.backend import Segment
@@ -22,21 +22,18 @@ from localllm.engine.cache.operations import Copy, Operation, Save, Truncate
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling import moving
 from localllm.engine.scheduling.adapter_turns import AdapterTurns
-from localllm.engine.scheduling.admission import Admitter, Entering
-from localllm.engine.scheduling.aging import AGED_S, Turns
+from localllm.engine.scheduling.admission import Admitter
 from localllm.engine.scheduling.drafting import Drafter
+from localllm.engine.scheduling.entrance import Entrance, rank
 from localllm.engine.scheduling.media_steps import MediaSteps
 from localllm.engine.scheduling.pace import StepBudget
+from localllm.engine.scheduling.parking import resting
 from localllm.engine.scheduling.recompute import with_recomputed
 from localllm.engine.scheduling.shares import Shares
 from localllm.engine.scheduling.step_plan import StepPlan
-from localllm.engine.scheduling.waits import Leader, Waits, leaders_of
+from localllm.engine.scheduling.waits import Leader, leaders_of
 from localllm.engine.scheduling.whole import WholeBatches
-from localllm.types.states import SlotStatus
-
-MAX_LOOKS = 32
-"""Maximum number of waiting sequences whose prompts are compared with the cache in one step
-(benchmarks/log/kv.md#one-owner-of-the-kv-cache)."""
+from localllm.types.states import Preemptions, SlotStatus
 
 
 class Scheduler:
@@ -61,14 +58,17 @@ class Scheduler:
         self._most_checkpoints = kv.most_checkpoints
         self._admitter = Admitter(kv)
         self._batch_capacity = batch_capacity
-        self._slots: list[Sequence | None] = [None] * kv.num_slots
         self._shares = Shares(batch_capacity=batch_capacity, takes_turns=not kv.is_unified, can_rewind=kv.can_rewind)
         self.media = MediaSteps(self._shares, rows_ready)
         self.adapters = AdapterTurns(most_s=max_slice_s)
         self.drafter = drafter
-        self._waiting: list[Sequence] = []
-        """Waiting sequences, ordered by rank."""
-        self._turns = Turns()
+        self._entrance = Entrance(kv, self._admitter, self.media.prefetch)
+        self._slots = self._entrance.slots
+        self._waiting = self._entrance.waiting
+        self._entered: list[Sequence] = []
+        """Admitted since the last step was planned."""
+        self._now_s = -math.inf
+        """When a step was last planned."""
         self._earliest_s = math.inf
         """Lower bound of all deadlines."""
         self._settled: list[Sequence] = []
@@ -77,16 +77,14 @@ class Scheduler:
     @property
     def running(self) -> list[Sequence]:
         """Sequences that have a slot, in slot order."""
-        return [sequence for sequence in self._slots if sequence is not None]
-
-    @property
-    def _free(self) -> list[int]:
-        return [slot for slot, owner in enumerate(self._slots) if owner is None]
+        return self._entrance.running
 
     @property
     def num_streams(self) -> int:
-        """Number of running sequences whose answers have begun."""
-        return sum(sequence.progress.num_generated > 0 for sequence in self.running)
+        """Number of running sequences whose answers have begun, without those that sit out."""
+        running = self.running
+        num_resting = sum(each.progress.num_generated > 0 for each in resting(running, self._now_s))
+        return sum(sequence.progress.num_generated > 0 for sequence in running) - num_resting
 
     @property
     def streams_are_due(self) -> bool:
@@ -98,7 +96,8 @@ class Scheduler:
         """Number of sequences that wait for their first token only because their prompts are not computed."""
         running = self.running
         num_lacking = sum(sequence.progress.lacks_rows for sequence in running)
-        return min(len(running) + len(self._waiting), len(self._slots)) - self.num_streams - num_lacking
+        num_resting = len(resting(running, self._now_s))
+        return min(len(running) + len(self._waiting), len(self._slots)) - self.num_streams - num_lacking - num_resting
 
     @property
     def shares_cells(self) -> bool:
@@ -107,7 +106,22 @@ class Scheduler:
 
     @property
     def num_waiting(self) -> int:
-        return len(self._waiting)
+        """Number of sequences that wait for their first slot."""
+        return len(self._waiting) - self.num_parked
+
+    @property
+    def num_parked(self) -> int:
+        """Number of sequences that gave their slots to others."""
+        return sum(sequence.progress.was_admitted for sequence in self._waiting)
+
+    @property
+    def preemptions(self) -> Preemptions:
+        return self._entrance.parking.counts
+
+    def lowest(self) -> Sequence | None:
+        """Any running sequence that gives its slot to whoever outranks it, if one does: the one of the lowest rank."""
+        free = [one for one in self.running if self._now_s >= one.progress.stays_until_s]
+        return max(free, key=rank, default=None)
 
     @property
     def awaited(self) -> list[Leader]:
@@ -124,7 +138,7 @@ class Scheduler:
         num_prompt = sequence.progress.num_prompt
         if not 0 < num_prompt < self.slot_capacity:
             raise ValueError(f"a prompt of {num_prompt} tokens for slots of {self.slot_capacity}")
-        insort(self._waiting, sequence, key=_rank)
+        self._entrance.add(sequence)
         due = sequence.request.due
         self._earliest_s = min(self._earliest_s, due.deadline_s, due.queue_deadline_s)
 
@@ -154,8 +168,7 @@ class Scheduler:
         if sequence.drawing.follower is not None:
             sequence.drawing.follower.drop()
         if slot is None:
-            self._waiting.remove(sequence)
-            self._end_wait(sequence)
+            self._entrance.remove(sequence)
         else:
             self._slots[slot] = None
             self._settled = []
@@ -190,6 +203,13 @@ class Scheduler:
             sequences = [sequence for sequence in sequences if sequence.progress.num_pending]
         return self.drafter.drafted(StepPlan(segments, sequences))
 
+    def make_way(self, now_s: float) -> None:
+        """Before the next step is planned: whoever outranks a running sequence enters now, as it changes what may be
+        planned."""
+        self._now_s = now_s
+        if self._entrance.is_contested:
+            self._entered += self._entrance.admit(now_s)
+
     def plan(
         self, budget: StepBudget, *, now_s: float, only: Sequence | None = None, whole: WholeBatches | None = None
     ) -> StepPlan:
@@ -200,7 +220,8 @@ class Scheduler:
         """
         changes = only is not None or bool(self._waiting)
         if only is None:
-            admitted = self._admit(now_s)
+            self._now_s = now_s
+            admitted, self._entered = self._entered + self._entrance.admit(now_s), []
             moved = self._close_ranks(admitted)
             if admitted:
                 self.kv.apply(moving.compaction(self.kv))
@@ -208,7 +229,9 @@ class Scheduler:
         if only is not None:
             everybody = [only]
         else:
-            everybody = self.adapters.in_turn(self.running, budget.cost, now_s, holds=self._shares.is_streams_turn)
+            out = resting(self.running, now_s)
+            changes, everybody = changes or bool(out), [one for one in self.running if one not in out]
+            everybody = self.adapters.in_turn(everybody, budget.cost, now_s, holds=self._shares.is_streams_turn)
         running = [sequence for sequence in everybody if sequence.progress.num_pending]
         """Except those that wait for something else before they draw their next token."""
         self.kv.residency.used(slot for slot, owner in enumerate(self._slots) if owner is not None)
@@ -260,7 +283,7 @@ class Scheduler:
     def to_restore(self, slot: int, entry: HostEntry) -> list[Operation] | None:
         """Operations that make an idle slot hold an entry; None: in a unified cache, running sequences need the
         room."""
-        return self._admitter.to_restore(slot, entry, self._free, self.running)
+        return self._admitter.to_restore(slot, entry, self._entrance.free, self.running)
 
     def forget(self, sequence: Sequence) -> None:
         """Empty the slot of a running sequence: all of its tokens are pending again."""
@@ -309,63 +332,7 @@ class Scheduler:
                 assert held.tokens.tolist() == computed, f"slot {slot} does not hold what request {id} computed"
                 assert held.domain == sequence.request.domain, f"slot {slot} holds what request {id} must not know"
                 assert progress.num_cached < progress.num_prompt, f"request {id} computed none of its prompt"
-        assert all(sequence.slot is None for sequence in self._waiting), "a waiting request has a slot"
-        ids = [sequence.id for sequence in (*self.running, *self._waiting)]
-        assert len(ids) == len(set(ids)), "a request is here twice"
-
-    def _admit(self, now_s: float) -> list[Sequence]:
-        """Admit waiting sequences and return them. Each admission is carried out before the next is decided."""
-        admitted: list[Sequence] = []
-        free = self._free
-        if not free or not self._waiting:
-            return admitted
-        self.kv.learn_least()
-        num_looks = MAX_LOOKS
-        for sequence, as_oldest in self._turns.order(self._waiting, lambda: self._aged(now_s)):
-            wanted_slot = sequence.request.reuse.wanted_slot
-            if wanted_slot is not None and wanted_slot not in free:
-                continue  # the slot will become free; then this one precedes later arrivals
-            answer: Entering | Waits | None = self._admitter.memory.still_waits(sequence, now_s)
-            if answer is None:
-                if num_looks == 0:
-                    break  # the others follow in the next steps; results so far are remembered
-                num_looks -= 1
-                answer = self._admitter.admit(sequence, free, self.running, now_s)
-            if answer == "for room":
-                break  # if others passed it, it might wait forever
-            if answer == "for a prefix" or answer == "for the disk":
-                continue
-            self._turns.taken(as_oldest=as_oldest)
-            self._enter(sequence, answer, now_s)
-            free.remove(answer.slot)
-            admitted.append(sequence)
-            if not free:
-                break
-        if admitted:
-            self._waiting = [sequence for sequence in self._waiting if sequence.slot is None]
-        return admitted
-
-    def _enter(self, sequence: Sequence, entering: Entering, now_s: float) -> None:
-        self.kv.apply(entering.operations)
-        held = self.kv.residency.held[entering.slot]
-        assert held.length == entering.num_cached, "the slot does not hold what was decided"
-        self._slots[entering.slot] = sequence
-        sequence.progress.admitted(held, entering.num_cached, now_s)
-        self.media.prefetch(sequence)
-        self._end_wait(sequence)
-
-    def _end_wait(self, sequence: Sequence) -> None:
-        """Drop what was read from the disk for the sequence and not taken, unless another waits for it."""
-        entry, disk = sequence.progress.waiting.end(), self.kv.disk
-        if entry is None or disk is None:
-            return
-        if all(one.progress.waiting.reading is not entry for one in self._waiting):
-            disk.drop(entry)
-
-    def _aged(self, now_s: float) -> list[Sequence]:
-        """Sequences that have waited long, oldest first."""
-        aged = (sequence for sequence in self._waiting if now_s - sequence.request.due.created_s >= AGED_S)
-        return sorted(aged, key=lambda sequence: (sequence.request.due.created_s, sequence.id))
+        self._entrance.check_integrity()
 
     def _close_ranks(self, admitted: list[Sequence]) -> bool:
         """Move the highest running sequence into the lowest free slot below it, while that pays. Returns whether any
@@ -394,8 +361,3 @@ class Scheduler:
         save: list[Operation] = [Save(free)] if self._admitter.is_worth_saving(free) else []
         copy = Copy(source, free, sequence.progress.num_computed, sequence.request.domain)
         return [*save, copy, Truncate(source, 0)]
-
-
-def _rank(waiting: Sequence) -> tuple[bool, int, float]:
-    due = waiting.request.due
-    return due.is_batch, due.priority, due.deadline_s

@@ -19,9 +19,9 @@ from localllm.kvdisk.prefix import common_prefix
 MAX_READING_S = 10.0
 """The total time that a sequence waits for the disk before it computes what it could still load."""
 
-Waits = Literal["for a prefix", "for room", "for the disk"]
-"""What a sequence that does not enter waits for: a prefix that a running one is computing, cells of a unified cache, or
-something that is being read."""
+Waits = Literal["for a prefix", "for room", "for the disk", "for a copy"]
+"""What a sequence that does not enter waits for: a prefix that a running one is computing, cells of a unified cache,
+something that is being read, or the next step, which completes copies between slots."""
 
 
 class Leader(NamedTuple):

@@ -11,6 +11,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from localllm.engine.building import build_engine
+from localllm.engine.cache.kvcache import SLOTS_ONLY, Tiers
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import Request
 from localllm.engine.sampling.dry import Dry
@@ -115,13 +116,21 @@ def requests(draw: st.DrawFn, shifts: bool) -> Asked:
 
 
 def answers(
-    asked: list[Asked], backend: FakeBackend, *, shifts: bool, rows: Cost, guesses: dict[int, Guesser]
+    asked: list[Asked],
+    backend: FakeBackend,
+    *,
+    shifts: bool,
+    rows: Cost,
+    guesses: dict[int, Guesser],
+    tiers: Tiers = SLOTS_ONLY,
 ) -> Answers:
     """Each comes at its step, and goes when it has heard enough."""
     sequences = [each.sequence(id) for id, each in enumerate(asked)]
     told = Answers(sequences)
     proposer = Speculator() if guesses else None
-    engine = build_engine(backend, told, context_shift=shifts, sampler=SAMPLER, proposers=Proposers(proposer))
+    engine = build_engine(
+        backend, told, context_shift=shifts, sampler=SAMPLER, proposers=Proposers(proposer), tiers=tiers
+    )
     engine.scheduler.drafter.cost = rows
     waiting = set(range(len(asked)))
     for step in range(3000):

@@ -223,6 +223,7 @@ class Crowd(NamedTuple):
     cancelled_after: int | None
     cache_prompt: bool
     burst: int
+    is_batch: bool = False
 
 
 class Storm(RuleBasedStateMachine):
@@ -251,29 +252,32 @@ class Storm(RuleBasedStateMachine):
         self.next_crowd = 0
         self.cancels: dict[int, int] = {}
         self.coming: list[tuple[int, FakeRows]] = []
-        self.patient: dict[int, tuple[Sequence, int]] = {}
-        """Those that wait, and the step in which each came."""
+        self.patient: dict[int, int] = {}
+        """Those that are not answered, and the step in which each came."""
         self.num_steps = 0
 
     @rule(crowd=st.builds(
         Crowd, family=st.integers(1, 3), common=st.integers(1, 100), num_tokens=st.integers(1, 20),
         priority=st.integers(-1000, 1000), timeout_s=st.sampled_from([5.0, 60.0, math.inf]),
         cancelled_after=st.none() | st.integers(0, 20), cache_prompt=st.booleans(),
-        burst=st.integers(1, 6)))  # fmt: skip
+        burst=st.integers(1, 6), is_batch=st.booleans()))  # fmt: skip
     def a_crowd_comes(self, crowd: Crowd) -> None:
         self.crowds = [*self.crowds, crowd][-4:]
 
     @rule(family=st.integers(1, 3), common=st.integers(1, 100), count=st.none() | st.integers(1, 20),
           priority=st.integers(-1000, 1000), cache_prompt=st.booleans(), delay=st.integers(0, 30),
+          is_batch=st.booleans(),
           pictures=st.lists(st.tuples(st.integers(0, 100), st.integers(0, 2)), max_size=2))  # fmt: skip
     def a_patient_one_comes(
         self, family: int, common: int, count: int | None, priority: int, cache_prompt: bool, delay: int,
-        pictures: list[tuple[int, int]],
+        is_batch: bool, pictures: list[tuple[int, int]],
     ) -> None:  # fmt: skip
         """The rows of its pictures come when they come."""
         prompt, spans = illustrated([family] * common + [9, family], pictures, are_there=delay == 0)
-        sequence = self.arrives(prompt, count, priority, math.inf, cache_prompt=cache_prompt, spans=spans)
-        self.patient[sequence.id] = sequence, self.num_steps
+        sequence = self.arrives(
+            prompt, count, priority, math.inf, cache_prompt=cache_prompt, spans=spans, is_batch=is_batch
+        )
+        self.patient[sequence.id] = self.num_steps
         self.coming += [(self.num_steps + delay, cast(FakeRows, span.of.source)) for span in spans if delay]
 
     @rule()
@@ -299,7 +303,7 @@ class Storm(RuleBasedStateMachine):
 
     def arrives(
         self, prompt: list[int], count: int | None, priority: int, timeout_s: float, *, cache_prompt: bool,
-        spans: Many[Span] = (),
+        spans: Many[Span] = (), is_batch: bool = False,
     ) -> Sequence:  # fmt: skip
         now_s = self.clock.now_s
         sequence = Sequence(
@@ -309,7 +313,7 @@ class Storm(RuleBasedStateMachine):
                 spans=spans,
                 sampling=GREEDY,
                 max_tokens=count,
-                due=Due(priority=priority, created_s=now_s, deadline_s=now_s + timeout_s),
+                due=Due(priority, is_batch, created_s=now_s, deadline_s=now_s + timeout_s),
                 reuse=Reuse(cache_prompt=cache_prompt),
             )
         )
@@ -325,8 +329,9 @@ class Storm(RuleBasedStateMachine):
             for number in range(crowd.burst):
                 prompt = [crowd.family] * crowd.common + [number % 5 + 1]
                 one = self.arrives(
-                    prompt, crowd.num_tokens, crowd.priority, crowd.timeout_s, cache_prompt=crowd.cache_prompt
-                )
+                    prompt, crowd.num_tokens, crowd.priority, crowd.timeout_s, cache_prompt=crowd.cache_prompt,
+                    is_batch=crowd.is_batch,
+                )  # fmt: skip
                 if crowd.cancelled_after is not None:
                     self.cancels[one.id] = self.num_steps + crowd.cancelled_after
                 num_free -= 1
@@ -339,8 +344,8 @@ class Storm(RuleBasedStateMachine):
         self.engine.step()
         self.num_steps += 1
         self.clock.now_s += 1
-        for id, (sequence, came) in list(self.patient.items()):
-            if sequence.slot is not None or id in self.collector.finish:
+        for id, came in list(self.patient.items()):
+            if id in self.collector.finish:
                 del self.patient[id]
             else:
                 assert self.num_steps - came < MAX_STEPS, f"request {id} is passed for ever"

@@ -11,7 +11,7 @@ from localllm.engine.building import build_engine
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import Due, Request, Reuse
-from localllm.engine.scheduling.scheduler import MAX_LOOKS
+from localllm.engine.scheduling.entrance import MAX_LOOKS
 from tests.fakes import FakeBackend, FakeDiskCache
 from tests.unit.engine.test_engine import GREEDY, Collector
 from tests.unit.engine.test_liveness import LAYOUTS, Clock
