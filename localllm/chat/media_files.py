@@ -253,12 +253,8 @@ def check_sizes(files: Iterable[MediaFile], media: Iterable[Media], limits: Medi
     sizes = [len(file.data) for file in files]
     places = [*media]
     for medium in places:
-        if medium.num_bytes > limits.max_bytes and medium.kind != "document":
-            raise InvalidParameter(
-                f"{medium.param} has {medium.num_bytes} bytes; at most {limits.max_bytes} are read (max_media_bytes); "
-                "make it smaller",
-                param=medium.param,
-            )
+        if (error := too_large(medium, limits)) is not None:
+            raise error
     check_count(places, limits)
     if sum(sizes) > limits.max_request_bytes:
         raise InvalidParameter(
@@ -266,6 +262,17 @@ def check_sizes(files: Iterable[MediaFile], media: Iterable[Media], limits: Medi
             f"{limits.max_request_bytes} are read (max_request_media_bytes)",
             param=places[-1].param if places else None,
         )
+
+
+def too_large(medium: Media, limits: MediaLimits) -> InvalidParameter | None:
+    """Why it is not read, if its file has more bytes than one may have."""
+    if medium.num_bytes <= limits.max_bytes or medium.kind == "document":
+        return None
+    return InvalidParameter(
+        f"{medium.param} has {medium.num_bytes} bytes; at most {limits.max_bytes} are read (max_media_bytes); make it "
+        "smaller",
+        param=medium.param,
+    )
 
 
 def check_count(media: Sequence[Media], limits: MediaLimits) -> None:

@@ -38,6 +38,9 @@ class Media(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """For pictures: the file is a PDF, of which this page is shown, counted from 1; 0: the file is a picture."""
     instead: str = ""
     """What a model that does not read it gets in its place; empty: the request is refused."""
+    is_past: bool = False
+    """It was answered, or a tool returned it: if it turns out to be broken, a note stands in its place, since a client
+    cannot take it back."""
 
     @property
     def content(self) -> str:

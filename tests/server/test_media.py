@@ -290,6 +290,21 @@ def test_base64_that_a_call_writes_is_text(served: Served) -> None:
     assert json.loads(answer.tool_calls[0].arguments) == {"new_string": bare, "data": data_url(LARGE)}
 
 
+def test_what_is_too_large_in_a_tools_result_is_a_note() -> None:
+    large = {"type": "image_url", "image_url": {"url": data_url(LARGE)}}
+    call = {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": {"name": "look"}}]}
+    messages = [*_user(PICTURE), call, {"role": "tool", "tool_call_id": "c", "content": [large]}]
+    limits = Settings(port=0, grace_s=0.1, max_media_bytes=len(LARGE) - 1, max_request_media_bytes=len(LARGE) - 1)
+    with running(limits) as served:
+        served.runtime.reads = frozenset({"image"})
+        response = served.http.post("/v1/chat/completions", json={"messages": messages})
+        assert response.status_code == 200, response.text
+        assert "messages[2].content[0]: image omitted" in response.headers["x-localllm-messages"]
+        asked = served.runtime.requests[-1]
+        assert (asked.messages or ())[2].content == "[image omitted: it is too large]"
+        assert len(asked.media) == 1
+
+
 def test_too_much_media_is_refused_with_the_numbers() -> None:
     limits = Settings(port=0, grace_s=0.1, max_media_bytes=len(LARGE) - 1, max_media=2, max_body_bytes=10_000)
     large = {"type": "image_url", "image_url": {"url": data_url(LARGE)}}

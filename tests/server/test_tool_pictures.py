@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from localllm.types import Media, Message
+from tests.picture_forms import CHAT, MESSAGES, OLLAMA, RESPONSES, Form, limited, own_parts, session, shapes
 from tests.pictures import LARGE, SMALL, WAV, data_url
 from tests.server.conftest import Served
 
-CHAT, RESPONSES, MESSAGES, OLLAMA = "/v1/chat/completions", "/v1/responses", "/v1/messages", "/api/chat"
 NOTE = "[image omitted: the model cannot see images]"
 PDF_URI = "file:///tmp/report.csv"
 
@@ -21,54 +21,14 @@ def _bare(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def session(path: str, returned: Any) -> dict[str, Any]:
-    """A conversation in the words of this API, whose last turn is what a tool returned: a text, or parts."""
-    if path == RESPONSES:
-        call = {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"}
-        output = {"type": "function_call_output", "call_id": "c", "output": returned}
-        return {"input": [{"role": "user", "content": "Look."}, call, output]}
-    user = {"role": "user", "content": "Look."}
-    if path == MESSAGES:
-        use = {"type": "tool_use", "id": "c", "name": "look", "input": {}}
-        result = {"type": "tool_result", "tool_use_id": "c", "content": returned}
-        turns = [user, {"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
-        return {"max_tokens": 5, "messages": turns}
-    called = {"id": "c", "function": {"name": "look", "arguments": {} if path == OLLAMA else "{}"}}
-    turns = [user, {"role": "assistant", "content": "", "tool_calls": [called]}]
-    return {"model": "tiny", "messages": [*turns, {"role": "tool", "tool_call_id": "c", "content": returned}]}
-
-
 def result_of(served: Served, path: str, returned: Any, reads: set[str]) -> Message:
     """What the model gets as the tool's result."""
     served.runtime.reads = frozenset(reads)
-    response = served.http.post(path, json=session(path, returned))
+    response = served.http.post(path, json=limited(Form(path, session(path, returned)), "tiny"))
     assert response.status_code == 200, response.text
     result = (served.runtime.requests[-1].messages or ())[-1]
     assert (result.role, result.tool_call_id) == ("tool", "c")
     return result
-
-
-def _shapes(data: bytes) -> list[dict[str, Any]]:
-    """One picture, in the shapes of MCP, of Vercel's SDK, of Qwen, of OpenAI's two APIs and of Anthropic's."""
-    bare = _bare(data)
-    return [
-        {"type": "image", "data": bare, "mimeType": "image/png"},
-        {"type": "image", "data": bare, "mimeType": "image/png", "annotations": {"audience": ["user"]}, "_meta": {}},
-        {"type": "resource", "resource": {"uri": "file:///a.png", "mimeType": "image/png", "blob": bare}},
-        {"type": "media", "data": bare, "mediaType": "image/png"},
-        {"type": "image-data", "data": bare, "mediaType": "image/png"},
-        {"type": "file", "data": data_url(data), "mediaType": "image/png"},
-        {"type": "image", "image": data_url(data)},
-        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": bare}},
-    ]
-
-
-def _own(path: str, data: bytes) -> dict[str, Any]:
-    """The API's own part."""
-    if path == MESSAGES:
-        return _shapes(data)[-1]
-    url = data_url(data)
-    return {"type": "input_image", "image_url": url} if path == RESPONSES else {"type": "image_url", "image_url": url}
 
 
 WITH_PARTS = [CHAT, RESPONSES, MESSAGES]
@@ -77,7 +37,7 @@ WITH_PARTS = [CHAT, RESPONSES, MESSAGES]
 @pytest.mark.parametrize("data", [SMALL, LARGE], ids=["small", "large"])
 @pytest.mark.parametrize("path", WITH_PARTS)
 def test_a_picture_in_a_result_is_seen_in_every_shape_or_gets_a_note(served: Served, path: str, data: bytes) -> None:
-    for shape in [*_shapes(data), _own(path, data)]:
+    for shape in [*shapes(data), own_parts(path, data)[0]]:
         returned = [{"type": "text", "text": "Here:"}, shape]
         result = result_of(served, path, returned, {"image"})
         assert (result.parts[0], [part.kind for part in result.media]) == ("Here:", ["image"]), shape
@@ -89,7 +49,7 @@ def test_a_picture_in_a_result_is_seen_in_every_shape_or_gets_a_note(served: Ser
 @pytest.mark.parametrize("path", [*WITH_PARTS, OLLAMA])
 def test_a_result_that_is_the_json_of_parts_is_read_as_these(served: Served, path: str) -> None:
     """As agents write it where an API has only text."""
-    for shape in _shapes(LARGE):
+    for shape in shapes(LARGE):
         here = {"type": "text", "text": "Here:"}
         whole = {"content": [here, shape], "isError": False, "structuredContent": {"a": 1}}
         for returned in ([here, shape], whole):
@@ -162,7 +122,7 @@ def test_a_part_that_is_broken_is_a_note_in_a_result(served: Served, path: str) 
 @pytest.mark.parametrize("path", WITH_PARTS)
 def test_a_user_may_send_these_shapes_too(served: Served, path: str) -> None:
     words = {"type": "input_text" if path == RESPONSES else "text", "text": "What?"}
-    said = [{"role": "user", "content": [_shapes(SMALL)[0], words]}]
+    said = [{"role": "user", "content": [shapes(SMALL)[0], words]}]
     body = {"input": said} if path == RESPONSES else {"messages": said, "max_tokens": 5}
     served.runtime.reads = frozenset({"image"})
     response = served.http.post(path, json=body)

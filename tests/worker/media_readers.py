@@ -25,7 +25,7 @@ from localllm.types.placement import DeviceShare, ProjectorLoad
 from localllm.worker.media.opening import open_reader
 from localllm.worker.media.reader import Reader
 from localllm.worker.messages import Load
-from localllm.worker.prompts.prompt_parts import MediaPieces, MissingFiles
+from localllm.worker.prompts.prompt_parts import MediaPieces, MissingFiles, OmittedMedia
 from tests.models.media import MediaModel
 from tests.worker.conftest import INFO, PLACEMENT
 
@@ -91,7 +91,7 @@ def open_test_reader(library: Library, model: MediaModel, data_dir: Path, **opti
     return reader
 
 
-Answer = Sequence[MediaPieces] | MissingFiles | LocalLLMError
+Answer = Sequence[MediaPieces | OmittedMedia] | MissingFiles | LocalLLMError
 
 
 def answer(
@@ -113,7 +113,7 @@ def read(reader: Reader, *files: File, **options: Any) -> Sequence[MediaPieces]:
     if isinstance(found, LocalLLMError):
         raise found
     assert not isinstance(found, MissingFiles)
-    return found
+    return [each for each in found if not isinstance(each, OmittedMedia)]
 
 
 def spans(pieces: MediaPieces) -> list[MediaRows]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from localllm.engine.media import MediaRows
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError
@@ -22,10 +23,21 @@ from localllm.worker.media.decoding_child import DecodeRequest, DecodingChild
 from localllm.worker.media.encoder_messages import Describe, Encode, Open
 from localllm.worker.media.encoder_process import EncoderProcess
 from localllm.worker.media.reader import Reader
-from localllm.worker.prompts.prompt_parts import MissingFiles
+from localllm.worker.prompts.prompt_parts import MissingFiles, OmittedMedia
 from tests.models.media import KINDS, MediaModel, MediaModelKind
 from tests.waiting import until
-from tests.worker.media_readers import WIDTH, File, answer, open_test_reader, picture, read, rows_of, sound, spans
+from tests.worker.media_readers import (
+    WIDTH,
+    File,
+    answer,
+    as_file,
+    open_test_reader,
+    picture,
+    read,
+    rows_of,
+    sound,
+    spans,
+)
 
 MakeModel = Callable[[MediaModelKind], MediaModel]
 
@@ -110,6 +122,8 @@ def test_an_encoder_that_dies_of_a_medium_costs_that_and_no_other(
     with pytest.raises(InvalidParameter, match="not tried again"):
         rows_of(spans(read(reader, long)[0])[-1])
     assert rows_of(spans(read(reader, picture(3))[0])[0]).shape == (16, WIDTH)
+    assert isinstance(found := answer(reader, _past(long)), list)
+    assert isinstance(found[0], OmittedMedia), "an agent's session goes on"
 
 
 class Moment(NamedTuple):
@@ -201,3 +215,24 @@ def test_an_idle_encoder_ends_and_comes_back(loaded: Library, media_model: MakeM
     assert rows_of(spans(read(reader, picture(2))[0])[0]).shape == (16, WIDTH)
     until(lambda: reader.encoder_pid is None)
     assert reader.counters.crashes == 0
+
+
+def test_a_broken_file_is_an_error_and_one_of_the_past_a_text_in_its_place(
+    loaded: Library, media_model: MakeModel, tmp_path: Path
+) -> None:
+    reader = open_test_reader(loaded, media_model("omni"), tmp_path)
+    broken = as_file("image", picture().data[:60])
+    found = answer(reader, broken)
+    assert isinstance(found, InvalidParameter)
+    found = answer(reader, _past(broken), picture(1))
+    assert isinstance(found, list)
+    omitted, seen = found
+    assert isinstance(omitted, OmittedMedia)
+    assert bytes(omitted.tokens).decode() == "[image omitted: it cannot be read]"
+    assert omitted.note.startswith("messages: image omitted: the picture is broken")
+    assert not isinstance(seen, OmittedMedia)
+    assert len(spans(seen)) == 1
+
+
+def _past(file: File) -> File:
+    return file._replace(media=replace(file.media, is_past=True))

@@ -8,12 +8,12 @@ through a proxy, which could reach what this guard refuses. No credential is sen
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from localllm.chat.media_files import MediaLimits, check_count, check_sizes, file_of, kind_as
+from localllm.chat.media_files import MediaLimits, check_count, check_sizes, file_of, kind_as, too_large
 from localllm.chat.unreadable import first_refused, with_parts
 from localllm.documents.completing import with_texts
 from localllm.documents.reading import DocumentLimits, DocumentReader
@@ -90,12 +90,16 @@ class MediaAccess:
 
         Of earlier turns an address that is not fetched is a note: a client that sends it at every turn goes on.
         """
+        messages, notes = _without(messages, lambda medium: too_large(medium, self._limits), "it is too large")
         media = [medium for message in messages for medium in message.media]
+        if notes:
+            digests = {medium.digest for medium in media}
+            files = tuple(file for file in files if file.digest in digests)
         check_sizes(files, media, self._limits)
         named = {medium.url: medium for medium in media if medium.url}
-        notes: tuple[str, ...] = ()
         if named:
-            messages, files, notes = await self._with_fetched(messages, files, named)
+            messages, files, unfetched = await self._with_fetched(messages, files, named)
+            notes += unfetched
         if not any(medium.kind == "document" for message in messages for medium in message.media):
             return CompletedMessages(messages, files, notes)
         read = await with_texts(self._documents, messages, files)
@@ -112,7 +116,7 @@ class MediaAccess:
                 fetched[url] = await self._threads.run(self._fetch, medium)
             except RequestError as error:
                 failed[url] = error
-        messages, notes = _without_failed(messages, failed)
+        messages, notes = _without(messages, lambda medium: failed.get(medium.url), "its address was not fetched")
         whole = tuple({file.digest: file for file in (*files, *fetched.values())}.values())
         messages = tuple(_with_files(message, fetched) for message in messages)
         check_sizes(whole, [medium for message in messages for medium in message.media], self._limits)
@@ -159,21 +163,22 @@ class MediaAccess:
             return self._net
 
 
-def _without_failed(
-    messages: tuple[Message, ...], failed: Mapping[str, LocalLLMError]
+def _without(
+    messages: tuple[Message, ...], error_of: Callable[[Media], LocalLLMError | None], why: str
 ) -> tuple[tuple[Message, ...], tuple[str, ...]]:
-    """The messages with texts in place of addresses that were not fetched, and notes. Raises in the turn to answer."""
+    """The messages with texts in place of the media with an error, and notes. Raises it in the turn to answer."""
     first = first_refused([message.role for message in messages])
     made, notes = [], list[str]()
     for index, message in enumerate(messages):
         parts = list[str | Media]()
         for part in message.parts:
-            if isinstance(part, str) or part.url not in failed:
+            error = None if isinstance(part, str) else error_of(part)
+            if isinstance(part, str) or error is None:
                 parts.append(part)
             elif index >= first and message.role != "tool":
-                raise failed[part.url]
+                raise error
             else:
-                omission = f"{part.kind} omitted: its address was not fetched"
+                omission = f"{part.kind} omitted: {why}"
                 notes.append(f"{part.param}: {omission}")
                 parts.append(f"[{omission}]")
         made.append(message if parts == list(message.parts) else with_parts(message, parts))

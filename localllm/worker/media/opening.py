@@ -18,7 +18,8 @@ from localllm.system import cpu
 from localllm.worker.media.encoder_messages import Open, Source
 from localllm.worker.media.encoding import Encoding, MediaCounters
 from localllm.worker.media.kept_rows import Kept
-from localllm.worker.media.reader import MediaLimits, Reader
+from localllm.worker.media.media_limits import MediaLimits
+from localllm.worker.media.reader import Reader
 from localllm.worker.media.row_source import Medium
 from localllm.worker.messages import Load
 from localllm.worker.states.identity import model_identity

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from localllm.chat.unreadable import stand_in
 from localllm.engine.media import MediaRows
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError
 from localllm.kvdisk.media_files import MediaFiles
@@ -26,8 +27,9 @@ from localllm.worker.media.encoder_messages import Source
 from localllm.worker.media.encoding import Encoding, MediaCounters
 from localllm.worker.media.kept_rows import Kept
 from localllm.worker.media.layout import Frame, Layout, MediaKey, pieces
+from localllm.worker.media.media_limits import NAMES, MediaLimits, check_rows
 from localllm.worker.media.row_source import Medium
-from localllm.worker.prompts.prompt_parts import MediaPieces, MissingFiles
+from localllm.worker.prompts.prompt_parts import MediaPieces, MissingFiles, OmittedMedia
 
 NUM_DECODERS = 2
 """A large or hostile file delays no small one for longer than its own decoding."""
@@ -36,34 +38,14 @@ BYTES_PER_S = 5 * 10**6
 FILES_BYTES, SOURCES_BYTES = 128 * 10**6, 128 * 10**6
 """Files, and decoded media that wait for their encoding, in memory."""
 LAYOUTS_BYTES, VIDEOS_BYTES, CUTS_BYTES = 16 * 10**6, 2 * 10**6, 2 * 10**6
-MAX_SPAN_BYTES = 200 * 10**6
-"""Rows of one chunk, which travel in one frame."""
-NAMES: dict[MediaKind, str] = {"image": "picture", "video": "video", "audio": "sound", "document": "document"}
 
 MAX_PART_S = 30.0
 """Of a sound that is cut: what every projector reads as one piece."""
 REDECODED_PARTS = 16
 """Parts of a sound that are decoded together if they are no longer in memory: the file is read from its begin."""
 
-Done = Callable[[Sequence[MediaPieces] | MissingFiles | LocalLLMError], None]
+Done = Callable[[Sequence[MediaPieces | OmittedMedia] | MissingFiles | LocalLLMError], None]
 DoneCutting = Callable[[SoundCuts | MissingFiles | LocalLLMError], None]
-
-
-class MediaLimits(NamedTuple):
-    """Of one medium."""
-
-    max_pixels: int
-    max_s: float
-    """Of a sound or video."""
-    video_fps: float
-    max_frames: int
-    """Of a video."""
-    ubatch_rows: int
-    """Rows that the text model can compute in one ubatch."""
-    width: int
-    """Numbers in a row."""
-    idle_s: float
-    """A decoding process without work ends after so long."""
 
 
 class _Request(NamedTuple):
@@ -155,19 +137,38 @@ class Reader:
                     child = child or DecodingChild()
                     request.cut(self._cut(request, child))
                     continue
-                made = []
+                made: list[MediaPieces | OmittedMedia] = []
                 for media in request.media:
                     if not request.is_wanted():
                         break
                     if not self._is_known(media):
                         child = child or DecodingChild()
-                        self._read(media, self._bytes_of(media, request.files), child)
-                    made.append(self._pieces(media, request))
+                    made.append(self._made(media, request, child))
             except LocalLLMError as error:
                 request.refuse(error)
             else:
                 if len(made) == len(request.media) and request.done is not None:
                     request.done(made)
+
+    def _made(self, media: Media, request: _Request, child: DecodingChild | None) -> MediaPieces | OmittedMedia:
+        """`child`: for one that is not known. Raises `LocalLLMError`."""
+        try:
+            if media.is_past and not self._is_kept(media):
+                self._check_encodes(media)
+            if child is not None and not self._is_known(media):
+                self._read(media, self._bytes_of(media, request.files), child)
+            return self._pieces(media, request)
+        except InvalidParameter as error:
+            if not media.is_past:
+                raise
+            notes: list[str] = []
+            text = stand_in(media.kind, media.param, notes, error)
+            return OmittedMedia(tuple(self._tokenize(text)), notes[0])
+
+    def _check_encodes(self, media: Media) -> None:
+        """Raises `InvalidParameter` for what recently ended the encoder."""
+        if media.kind != "video":
+            self._encoding.check(MediaKey.of(media), media.param)
 
     def _missing(self, request: _Request) -> tuple[str, ...]:
         for digest, data in request.files.items():
@@ -248,8 +249,7 @@ class Reader:
 
     def _read(self, media: Media, data: bytes | None, child: DecodingChild) -> None:
         """Decode and describe it; the layout is kept. Raises `LocalLLMError`."""
-        if media.kind != "video":
-            self._encoding.check(MediaKey.of(media), media.param)
+        self._check_encodes(media)
         if media.kind not in self.kinds:
             raise InvalidParameter(f"this model does not read {NAMES[media.kind]}s", param=media.param)
         described: dict[tuple[int, int], Layout] = {}
@@ -269,7 +269,7 @@ class Reader:
             raise InvalidParameter(
                 f"the {NAMES[media.kind]} cannot be used: {error.message}", param=media.param
             ) from None
-        self._check(layout, media)
+        check_rows(layout, media, self._limits)
         return layout
 
     def _decoded(self, media: Media, data: bytes | None, child: DecodingChild) -> dict[MediaKey, Source]:
@@ -329,22 +329,6 @@ class Reader:
         if decoded.problem:
             raise InvalidParameter(f"the {NAMES[media.kind]} {decoded.problem}", param=media.param)
         return decoded
-
-    def _check(self, layout: Layout, media: Media) -> None:
-        name = NAMES[media.kind]
-        for span in layout.spans:
-            if not span.is_causal and span.num_rows > self._limits.ubatch_rows:
-                raise InvalidParameter(
-                    f"the {name} takes {span.num_rows} rows that must be computed together, and the model computes "
-                    f"{self._limits.ubatch_rows}; make it smaller, or load the model with a larger ubatch or a smaller "
-                    "image_max_tokens",
-                    param=media.param,
-                )
-            if span.num_rows * self._limits.width * 4 > MAX_SPAN_BYTES:
-                raise InvalidParameter(
-                    f"the {name} takes {span.num_rows} rows; make it smaller, or set image_max_tokens",
-                    param=media.param,
-                )
 
     def _pieces(self, media: Media, request: _Request) -> MediaPieces:
         data, num_before = self._bytes_of(media, request.files), 0

@@ -6,19 +6,20 @@ Knows nothing of templates or of how pieces are made.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from localllm.chat.media_marks import MediaMark
-from localllm.chat.unreadable import readable
+from localllm.chat.unreadable import first_refused, readable
 from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.types import LoadedModel, Media, MediaKind, Message, SoundCuts
 from localllm.worker.messages import Call, File, NeedFiles, Reply, Up
 from localllm.worker.prompts.media_uses import MediaUse
-from localllm.worker.prompts.prompt_parts import MediaPieces, MediaReader, MissingFiles
+from localllm.worker.prompts.prompt_parts import MediaPieces, MediaReader, MissingFiles, OmittedMedia
 from localllm.worker.prompts.tokenized import RenderedPrompt
 from localllm.worker.prompts.uncancelled import UncancelledRequests
 from localllm.worker.refusals import errors_to
@@ -58,7 +59,7 @@ class MediaGathering:
     def complete(
         self,
         rendered: RenderedPrompt,
-        messages: Iterable[Message],
+        messages: Sequence[Message],
         ids: Callable[[], Sequence[int]],
         go_on: Callable[[RenderedPrompt], None],
         refuse: Callable[[LocalLLMError], None],
@@ -67,19 +68,22 @@ class MediaGathering:
 
         `ids`: the requests or calls that wait for them and were not cancelled.
         """
-        media = [medium for message in messages for medium in message.media]
+        media = _marked(messages)
         if not media or self._reader is None:
             go_on(rendered)
             return
 
         reader = self._reader
 
-        def done(result: Sequence[MediaPieces] | LocalLLMError) -> None:
+        def done(result: Sequence[MediaPieces | OmittedMedia] | LocalLLMError) -> None:
             with errors_to(refuse):
                 if isinstance(result, LocalLLMError):
                     raise result
                 marks = (MediaMark(medium.kind, medium.content, medium.detail) for medium in media)
-                go_on(rendered._replace(use=use, pieces=dict(zip(marks, result, strict=True))))
+                pieces = [(each.tokens,) if isinstance(each, OmittedMedia) else each for each in result]
+                notes = tuple(each.note for each in result if isinstance(each, OmittedMedia))
+                whole = dict(zip(marks, pieces, strict=True))
+                go_on(rendered._replace(use=use, pieces=whole, notes=rendered.notes + notes))
 
         use = MediaUse()
         self._read(
@@ -147,3 +151,13 @@ class MediaGathering:
             digests = tuple(sorted(wanted.missing))
         if ids:
             self._send(NeedFiles(ids[0], digests))
+
+
+def _marked(messages: Sequence[Message]) -> list[Media]:
+    """Their media; which are of the past is marked."""
+    first = first_refused([message.role for message in messages])
+    return [
+        replace(medium, is_past=True) if index < first or message.role == "tool" else medium
+        for index, message in enumerate(messages)
+        for medium in message.media
+    ]

@@ -79,6 +79,13 @@ MediaPieces = tuple[tuple[int, ...] | MediaRows, ...]
 """What stands in a prompt for one picture or sound: token ids before, between and after its rows, and the rows."""
 
 
+class OmittedMedia(NamedTuple):
+    """What stands in a prompt for a picture or sound of the past that cannot be read."""
+
+    tokens: tuple[int, ...]
+    note: str
+
+
 class MissingFiles(NamedTuple):
     """The reader needs the bytes of these pictures and sounds."""
 
@@ -97,12 +104,12 @@ class MediaReader(Protocol):
         self,
         media: Tokens[Media],
         files: Mapping[str, bytes],
-        done: Callable[[Tokens[MediaPieces] | MissingFiles | LocalLLMError], None],
+        done: Callable[[Tokens[MediaPieces | OmittedMedia] | MissingFiles | LocalLLMError], None],
         is_wanted: Callable[[], bool],
     ) -> None:
         """Read headers and sizes, and call `done` on a thread of its own with the pieces of each, in order, or with
-        what is wrong with one of them; never, if they are no longer wanted. Encodes nothing: rows come when the engine
-        wants them.
+        what is wrong with one that is not of the past; never, if they are no longer wanted. Encodes nothing: rows come
+        when the engine wants them.
 
         `files`: digest -> bytes, as far as they were sent. Without the bytes of one that is not remembered, `done` gets
         `MissingFiles`; call again with these.

@@ -8,14 +8,14 @@ runs. Raises `RequestError`s that name the field at fault. Knows nothing of temp
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.chat.media_files import MediaReading
-from localllm.chat.unreadable import MEDIA, SCREENSHOT, first_refused, stand_in
+from localllm.chat.unreadable import first_refused, stand_in
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.server.apis.responses.client_tools import arguments_of
 from localllm.server.apis.responses.items import (
@@ -43,13 +43,12 @@ from localllm.server.apis.responses.items import (
     unsealed,
 )
 from localllm.server.apis.responses.media import MediaPart, part_of
+from localllm.server.apis.responses.outputs import output_of, texts_of
 from localllm.server.apis.responses.tools import ResponseTool
 from localllm.server.requests.content_parts import ChatPart, ContentPart, media_or_note
 from localllm.server.requests.field_rules import Fates
-from localllm.server.requests.parse import Fields, decoded, fields_of, small
-from localllm.server.requests.returned_text import returned_parts
-from localllm.server.requests.values import json_of, json_or_text, missing, needed, wrong_content
-from localllm.types import Media
+from localllm.server.requests.parse import Fields, decoded, small
+from localllm.server.requests.values import json_or_text, missing, needed, wrong_content
 
 ROLES = ("system", "developer", "user", "assistant")
 _TEXT_PARTS = ("input_text", "output_text", "text", "refusal")
@@ -207,10 +206,10 @@ def _item(item: InputItem, path: str, result: ParsedInput) -> AnyItem | None:
             arguments=arguments_of(name, json_or_text(what, path)),
         )
     if item.type in _OUTPUTS:
-        output = _output(item.output, f"{path}.output", result)
+        output = output_of(item.output, f"{path}.output", result.notes, result.reading)
         return CallOutput(id=new_id("fco"), call_id=item.call_id or item.id or "", output=output)
     if item.type == "custom_tool_call_output":
-        output = _output(item.output, f"{path}.output", result)
+        output = output_of(item.output, f"{path}.output", result.notes, result.reading)
         return CustomCallOutput(id=new_id("ctco"), call_id=item.call_id or "", output=output)
     if item.type in _COMPACTIONS:
         made = CompactionItem(id=new_id("cmp"), encrypted_content=item.encrypted_content or "")
@@ -224,11 +223,11 @@ def _item(item: InputItem, path: str, result: ParsedInput) -> AnyItem | None:
     if item.type == "additional_tools":
         return AdditionalTools(id=new_id("at"), tools=_typed(item.tools, list[ResponseTool] | None, path) or [])
     if item.type is not None and item.type.startswith("mcp_"):
-        return _mcp_item(item, path)
+        return _mcp_item(item, path, result)
     return None
 
 
-def _mcp_item(item: InputItem, path: str) -> AnyItem | None:
+def _mcp_item(item: InputItem, path: str, result: ParsedInput) -> AnyItem | None:
     """Items about MCP tools. Ids are kept, since an approval refers to one."""
     kind, id = item.type, item.id or new_id("mcp")
     if kind == "mcp_approval_response":
@@ -246,13 +245,16 @@ def _mcp_item(item: InputItem, path: str) -> AnyItem | None:
     if kind == "mcp_approval_request":
         return McpApprovalRequest(id=id, server_label=label, name=name, arguments=arguments)
     error = json_or_text(item.error, f"{path}.error")
+    output = output_of(item.output, f"{path}.output", result.notes, result.reading)
+    parts: list[InputPart] = [] if isinstance(output, str) else output
     return McpCall(
         id=id,
         server_label=label,
         name=name,
         arguments=arguments,
         approval_request_id=item.approval_request_id,
-        output=json_or_text(item.output, f"{path}.output"),
+        output=output if isinstance(output, str) else texts_of(parts),
+        content=parts or UNSET,
         error=call_error(error) if error else None,
         status="failed" if error else "completed",
     )
@@ -310,47 +312,6 @@ def _thoughts(item: InputItem) -> list[str]:
     texts = [part.text for part in item.content or () if part.text]
     sealed = unsealed(item.encrypted_content or "")
     return texts or ([sealed] if sealed else [part.text for part in item.summary or () if part.text])
-
-
-def _output(given: Raw | UnsetType, path: str, result: ParsedInput) -> str | list[InputPart]:
-    """A text, or parts; parts that no model can read become a note."""
-    raw = b"" if isinstance(given, UnsetType) else bytes(given).strip()
-    if raw.startswith(b"{") and small(fields_of(raw).get("type")) == SCREENSHOT:
-        raw = b"[%b]" % raw
-    if not raw.startswith(b"["):
-        return _of_text(json_or_text(given, path), path, result)
-    try:
-        parts = msgspec.json.decode(raw, type=list[ChatPart])
-    except msgspec.ValidationError:
-        return json_of(given)  # a list of something else: the tool's own result
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise InvalidParameter(f"{path} is not valid JSON: {error}", param=path) from error
-    return [made for index, part in enumerate(parts) for made in _returned(part, f"{path}[{index}]", result)]
-
-
-def _of_text(text: str, path: str, result: ParsedInput) -> str | list[InputPart]:
-    """A text, or the parts whose JSON it is."""
-    parts = returned_parts(text, path, result.reading)
-    return [*map(_input_part, parts)] if any(isinstance(part, Media) for part in parts) else text
-
-
-def _input_part(part: str | Media) -> InputPart:
-    return InputText(part) if isinstance(part, str) else part_of(part)
-
-
-def _returned(part: ChatPart, path: str, result: ParsedInput) -> Iterator[InputPart]:
-    """A part of what a tool returned."""
-    if part.type == SCREENSHOT:
-        part = msgspec.structs.replace(part, type="input_image")
-    if part.is_media:
-        made = _media(part, path, result, refuses=False)
-        yield InputText(made) if isinstance(made, str) else made
-    elif (said := part.resource_text) is not None:
-        yield InputText(said)
-    elif part.type in MEDIA:
-        yield InputText(stand_in(part.type, path, result.notes))
-    else:
-        yield from map(_input_part, returned_parts(part.text or "", path, result.reading))
 
 
 def _media(part: ChatPart, path: str, result: ParsedInput, *, refuses: bool) -> str | MediaPart:

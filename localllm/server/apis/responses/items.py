@@ -212,6 +212,8 @@ class McpCall(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="
     arguments: str
     approval_request_id: str | None = None
     output: str | None = None
+    content: list[InputPart] | UnsetType = UNSET
+    """The parts of an output with pictures, sounds or documents; `output` has its texts."""
     error: dict[str, Any] | None = None
     status: Literal["in_progress", "completed", "incomplete", "failed"] = "in_progress"
 
@@ -220,10 +222,10 @@ class McpCall(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="
         return self.id[:GROUP_CHARS]
 
     @property
-    def result(self) -> str:
+    def result(self) -> str | list[InputPart]:
         """The result as shown to the model."""
         if self.error is None:
-            return self.output or ""
+            return self.content or self.output or ""
         content = self.error.get("content")
         texts = [str(part.get("text", "")) for part in content if isinstance(part, dict)] if content else []
         return f"Error: {' '.join(texts) or self.error.get('message', 'the call failed')}"

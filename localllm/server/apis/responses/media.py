@@ -19,6 +19,7 @@ from localllm.server.apis.responses.items import (
     InputAudio,
     InputFile,
     InputImage,
+    McpCall,
     MessageItem,
 )
 from localllm.types import Media, MediaFile
@@ -83,6 +84,8 @@ def _parts(item: AnyItem) -> Iterator[MediaPart]:
     given: Sequence[object] = item.content if isinstance(item, MessageItem) else ()
     if isinstance(item, CallOutput | CustomCallOutput):
         given = item.output
+    elif isinstance(item, McpCall):
+        given = item.content or ()
     yield from (part for part in given if isinstance(part, MediaPart))
 
 
@@ -91,5 +94,7 @@ def _mapped(item: AnyItem, change: Callable[[MediaPart], MediaPart]) -> AnyItem:
         return item
     if isinstance(item, MessageItem):
         return replace(item, content=[change(p) if isinstance(p, MediaPart) else p for p in item.content])
+    if isinstance(item, McpCall):
+        return replace(item, content=[change(p) if isinstance(p, MediaPart) else p for p in item.content or ()])
     assert isinstance(item, CallOutput | CustomCallOutput)
     return replace(item, output=[change(p) if isinstance(p, MediaPart) else p for p in item.output])

@@ -7,7 +7,7 @@ the same answer. Pure. Knows nothing of how clients write items, or of templates
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -80,9 +80,9 @@ class _Turn:
         self.calls.append(call)
         self.ends_with_call = True
 
-    def add_made_call(self, item: McpCall | McpApprovalRequest, name: str, result: str) -> None:
+    def add_made_call(self, item: McpCall | McpApprovalRequest, name: str, result: str | Sequence[InputPart]) -> None:
         self.add_call(ToolCall(name, item.arguments, item.id))
-        self.results.append(Message("tool", result, tool_call_id=item.id, name=name))
+        self.results.append(_result(result, item.id, name))
 
 
 def to_messages(items: Iterable[AnyItem], naming: Naming) -> list[Message]:
@@ -126,7 +126,7 @@ def to_messages(items: Iterable[AnyItem], naming: Naming) -> list[Message]:
         elif isinstance(item, CompactionItem):
             messages.append(Message("user", f"{_SUMMARY}\n\n{item.text}" if item.text else f"[{UNREADABLE_SUMMARY}]"))
         elif isinstance(item, CallOutput | CustomCallOutput):
-            messages.append(_result(item, names.get(item.call_id, "")))
+            messages.append(_result(item.output, item.call_id, names.get(item.call_id, "")))
         else:
             own = message_of(item.role, [*map(_part, item.content)])
             if is_own:
@@ -153,6 +153,6 @@ def _part(part: InputPart | OutputText) -> str | Media:
     return part.text if isinstance(part, InputText | OutputText) else part.media
 
 
-def _result(item: CallOutput | CustomCallOutput, name: str) -> Message:
-    parts = [item.output] if isinstance(item.output, str) else [*map(_part, item.output)]
-    return msgspec.structs.replace(message_of("tool", parts), tool_call_id=item.call_id, name=name)
+def _result(output: str | Sequence[InputPart], call_id: str, name: str) -> Message:
+    parts = [output] if isinstance(output, str) else [*map(_part, output)]
+    return msgspec.structs.replace(message_of("tool", parts), tool_call_id=call_id, name=name)

@@ -1,0 +1,204 @@
+"""Pictures in all forms of all APIs: one answer, encoded once; long sessions of agents; hostile files."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from localllm.client.sidecar import Sidecar
+from tests.models.media import MediaModel, MediaModelKind
+from tests.picture_forms import CHAT, MESSAGES, OLLAMA, RESPONSES, Form, forms, limited, own_parts, session, text_of
+from tests.pictures import data_url, png, wav
+
+GREEN = png(np.full((32, 32, 3), (0, 255, 0), np.uint8))
+RED = png(np.full((32, 32, 3), (255, 0, 0), np.uint8))
+MODEL = "omni"
+
+
+@pytest.fixture(scope="module")
+def seeing(media_model: Callable[[MediaModelKind], MediaModel]) -> Iterator[Sidecar]:
+    made = media_model("omni")
+    options = ["--slots=2", "--ctx=8192", "--image-max-tokens=64"]
+    with Sidecar.start([str(made.model), "--mmproj", str(made.projector), *options]) as sidecar:
+        yield sidecar
+
+
+@pytest.fixture(scope="module")
+def http(seeing: Sidecar) -> Iterator[httpx.Client]:
+    headers = {"authorization": f"Bearer {seeing.token}"}
+    with httpx.Client(base_url=seeing.url, headers=headers, trust_env=False, timeout=60) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def model(http: httpx.Client) -> str:
+    (name,) = (each["id"] for each in http.get("/v1/models").json()["data"] if each["id"].endswith("omni"))
+    return str(name)
+
+
+def _encode_s(http: httpx.Client) -> float:
+    """How long pictures have been encoded."""
+    lines = http.get("/metrics").text.splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith("localllm_media_encode_seconds_total{"))
+
+
+def test_a_picture_is_one_answer_and_one_entry_of_the_cache_in_all_forms_of_all_apis(
+    http: httpx.Client, model: str
+) -> None:
+    spent_s = set[float]()
+    for form in forms(GREEN):
+        response = http.post(form.path, json=limited(form, model))
+        assert response.status_code == 200, (form, response.text)
+        assert text_of(form.path, response.json()) == "green", form
+        spent_s.add(_encode_s(http))
+    assert len(spent_s) == 1
+    assert min(spent_s) > 0
+
+
+def _turns(path: str, number: int, picture: bytes) -> list[dict[str, Any]]:
+    """What an agent adds to its session: a call, and a picture as its result."""
+    id, part = f"call_{number}", own_parts(path, picture)[0]
+    if path == RESPONSES:
+        return [
+            {"type": "function_call", "call_id": id, "name": "view_image", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": id, "output": [part]},
+        ]
+    if path == MESSAGES:
+        result = {"type": "tool_result", "tool_use_id": id, "content": [{"type": "text", "text": "a.png"}, part]}
+        use = {"type": "tool_use", "id": id, "name": "Read", "input": {}}
+        return [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
+    call = {"id": id, "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": id, "content": [{"type": "text", "text": "a.png"}, part]},
+    ]
+
+
+def _counted(path: str, usage: dict[str, Any]) -> tuple[int, int]:
+    """Tokens of the prompt, and how many of them were computed."""
+    if path == MESSAGES:
+        return usage["input_tokens"] + usage["cache_read_input_tokens"], usage["input_tokens"]
+    name = "input_tokens" if path == RESPONSES else "prompt_tokens"
+    total: int = usage[name]
+    return total, total - int(usage[f"{name}_details"]["cached_tokens"])
+
+
+def _resident_mb(pid: int) -> float:
+    """Of a process and its children."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    own = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
+    tasks = Path("/proc").glob(f"{pid}/task/*/children")
+    return own / 1000 + sum(_resident_mb(int(child)) for task in tasks for child in task.read_text().split())
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="measures memory in /proc")
+@pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
+def test_an_agents_session_with_a_picture_in_each_of_20_results_goes_on_flat(
+    seeing: Sidecar, http: httpx.Client, model: str, path: str
+) -> None:
+    """A turn computes its own tokens, encodes its own picture and keeps nothing that is sent again."""
+    colors = np.random.default_rng(len(path)).integers(0, 256, (20, 128, 128, 3), np.uint8)
+    turns: list[dict[str, Any]] = [{"role": "user", "content": "Look at all."}]
+    computed, encoded, resident_mb = list[int](), list[float](), list[float]()
+    for number, pixels in enumerate(colors):
+        turns += _turns(path, number, png(pixels))
+        before_s = _encode_s(http)
+        form = Form(path, {"input" if path == RESPONSES else "messages": turns})
+        response = http.post(path, json=limited(form, model))
+        assert response.status_code == 200, response.text
+        total, new = _counted(path, response.json()["usage"])
+        assert total > 64 * (number + 1)
+        computed.append(new)
+        encoded.append(_encode_s(http) - before_s)
+        resident_mb.append(_resident_mb(seeing.process.pid))
+    assert max(computed[1:]) <= 64 + 200, computed
+    assert all(seconds > 0 for seconds in encoded)
+    assert resident_mb[-1] - resident_mb[9] < 20, resident_mb
+
+
+def _bomb(width: int, height: int) -> bytes:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
+    rows = zlib.compress(b"\0" * ((width // 8 + 1) * min(height, 200)), 9)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+HOSTILE = {
+    "garbage": b"\x89PNG\r\n\x1a\n" + b"\0" * 100,
+    "text": b"<svg xmlns='http://www.w3.org/2000/svg'/>",
+    "truncated": png(np.full((64, 64, 3), (255, 0, 0), np.uint8))[:60],
+    "bomb": _bomb(30_000, 30_000),
+    "wav of 1 Hz": wav(np.zeros(4000), 1),
+    "half a wav": wav(np.zeros(4000))[:30],
+    "GIF of 65,535 pixels a side": b"GIF89a\xff\xff\xff\xff\x00\x00\x00,\0\0\0\0\xff\xff\xff\xff\0\x02",
+    "empty webp": b"RIFF\x04\0\0\0WEBP",
+    "mp4 without a track": b"\0\0\0\x18ftypisom\0\0\0\0isomavc1",
+}
+
+
+def _asking(data: bytes) -> Iterator[Form]:
+    """This file as a picture, sound or video, in the turn to answer."""
+    bare = base64.b64encode(data).decode()
+    for path, places in ((CHAT, "messages"), (RESPONSES, "input"), (MESSAGES, "messages")):
+        yield Form(path, {places: [{"role": "user", "content": own_parts(path, data)[:1]}]})
+    sound = {"type": "input_audio", "input_audio": {"data": bare, "format": "wav"}}
+    film = {"type": "video_url", "video_url": {"url": data_url(data, "video/mp4")}}
+    for path, places in ((CHAT, "messages"), (RESPONSES, "input")):
+        yield Form(path, {places: [{"role": "user", "content": [sound]}]})
+    yield Form(CHAT, {"messages": [{"role": "user", "content": [film]}]})
+    yield Form(OLLAMA, {"messages": [{"role": "user", "content": "", "images": [bare]}]})
+    yield Form("/api/generate", {"prompt": "What?", "images": [bare]})
+
+
+def _returned(data: bytes) -> Iterator[Form]:
+    """The same in what a tool returned."""
+    for path in (CHAT, RESPONSES, MESSAGES):
+        yield Form(path, session(path, own_parts(path, data)[:1]))
+    ollamas = session(OLLAMA, "")
+    ollamas["messages"][-1]["images"] = [base64.b64encode(data).decode()]
+    yield Form(OLLAMA, ollamas)
+
+
+def test_hostile_files_are_refused_in_every_api_are_notes_in_results_and_harm_no_stream(
+    http: httpx.Client, model: str
+) -> None:
+    long = {"messages": [{"role": "user", "content": "a"}], "temperature": 0, "ignore_eos": True, "max_tokens": 300}
+    alone = text_of(CHAT, http.post(CHAT, json=long).json())
+    beside, is_over = list[str](), threading.Event()
+
+    def write_all() -> None:
+        while not is_over.is_set():
+            beside.append(text_of(CHAT, http.post(CHAT, json=long).json()))
+
+    runner = threading.Thread(target=write_all)
+    runner.start()
+    try:
+        for name, data in HOSTILE.items():
+            for form in _asking(data):
+                for stream in (False, True):
+                    response = http.post(form.path, json=limited(form, model) | {"stream": stream})
+                    assert response.status_code == 400, (name, form, response.text)
+                    error = response.json()["error"]
+                    assert error if isinstance(error, str) else error["message"], (name, form)
+            for form in _returned(data):
+                response = http.post(form.path, json=limited(form, model))
+                assert response.status_code == 200, (name, form, response.text)
+                assert " omitted: " in response.headers["x-localllm-messages"], (name, form)
+                assert text_of(form.path, response.json()) == "nothing", (name, form)
+    finally:
+        is_over.set()
+        runner.join()
+    assert set(beside) == {alone}
+    red = Form(CHAT, {"messages": [{"role": "user", "content": own_parts(CHAT, RED)[:1]}]})
+    assert text_of(CHAT, http.post(CHAT, json=limited(red, model)).json()) == "red"
