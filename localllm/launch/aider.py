@@ -21,6 +21,8 @@ def _set_up(target: Target, place: AgentFolders) -> Setup:
             "output_cost_per_token": 0.0,
             "litellm_provider": "openai",
             "mode": "chat",
+            "supports_vision": target.sees,
+            "supports_audio_input": target.hears,
         }
     }
     settings = [{"name": name, "weak_model_name": name, "use_repo_map": True}]

@@ -12,11 +12,12 @@ IDLE_TIMEOUT_MS = 3_600_000
 
 def _set_up(target: Target, _place: AgentFolders) -> Setup:
     provider = f"model_providers.{PROVIDER}"
-    overrides: dict[str, str | int] = {
+    overrides: dict[str, str | int | bool] = {
         "model": target.model,
         "model_provider": PROVIDER,
         "model_context_window": target.ctx,
         "model_auto_compact_token_limit": int(target.ctx * COMPACT_SHARE),
+        "tools.view_image": target.sees,
         f"{provider}.name": PROVIDER,
         f"{provider}.base_url": target.openai_url,
         f"{provider}.wire_api": "responses",

@@ -17,8 +17,9 @@ def configuration(target: Target) -> dict[str, Any]:
         "reasoning": target.thinks,
         "limit": {"context": target.ctx, "output": target.max_output},
     }
-    if target.sees:
-        model |= {"attachment": True, "modalities": {"input": ["text", "image"], "output": ["text"]}}
+    if target.reads:
+        inputs = ["text", *(kind for kind in ("image", "audio") if kind in target.reads)]
+        model |= {"attachment": True, "modalities": {"input": inputs, "output": ["text"]}}
     # Without its timeout of five minutes, which long prompts exceed; comments from the server keep the connection open.
     options = {"baseURL": target.openai_url, "apiKey": f"{{env:{KEY_VARIABLE}}}", "timeout": False}
     provider = {

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from localllm.types import MediaKind
+
 KEY_VARIABLE = "LOCALLLM_API_KEY"
 """The variable with the key, for agents that allow any name."""
 NO_KEY = "localllm"
@@ -30,8 +32,18 @@ class Target(NamedTuple):
     """A model of the server that only embeds texts, if it has one."""
     reranker: str | None = None
     """Likewise, one that ranks texts."""
-    sees: bool = False
-    """Whether it reads pictures."""
+    reads: frozenset[MediaKind] = frozenset()
+    """What it reads beside text."""
+
+    @property
+    def sees(self) -> bool:
+        """Whether it reads pictures."""
+        return "image" in self.reads
+
+    @property
+    def hears(self) -> bool:
+        """Whether it reads sounds."""
+        return "audio" in self.reads
 
     @property
     def openai_url(self) -> str:

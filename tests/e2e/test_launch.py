@@ -24,6 +24,7 @@ from tests.e2e.servers import Server
 from tests.e2e.terminal import Terminal, needs_pty
 from tests.homes import share_findings
 from tests.models.maker import write_llama
+from tests.models.media import MediaModel, MediaModelKind
 from tests.waiting import line_with
 
 PROGRAMS = {agent.name: agent.program for agent in AGENTS.values() if agent.program}
@@ -370,6 +371,17 @@ def test_print_starts_nothing_and_writes_nothing(desk: Desk, agent_model: Path) 
     assert all(f"localllm serve {agent_model} --ctx=65536 --slots=2" in each for each in said)
     assert sorted(desk.data.rglob("*")) == before
     assert desk.zed.read_text() == MINE
+
+
+def test_it_is_printed_of_a_model_that_is_not_loaded_that_it_sees_and_hears(
+    desk: Desk, media_model: Callable[[MediaModelKind], MediaModel]
+) -> None:
+    made = media_model("omni")
+    done = desk.launch("opencode", "--model", made.model, "--mmproj", made.projector, "--print")
+    assert done.returncode == 0, done.stderr
+    assert '"input":["text","image","audio"]' in done.stdout.replace("\\", "")
+    blind = desk.launch("opencode", "--model", made.model, "--projector=off", "--print")
+    assert '"modalities"' not in blind.stdout
 
 
 def test_what_is_printed_runs_in_a_shell_as_the_launch_does(desk: Desk, agent_model: Path) -> None:

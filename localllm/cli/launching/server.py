@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from localllm.client.api import Client
     from localllm.client.replies import ModelEntry
     from localllm.types.load_options import LoadOptions
-from localllm.types import ModelInfo
+from localllm.types import MediaKind, ModelInfo
 
 MEMORY_SHARE = 0.75
 """Share of the free memory that a model may take: the agent, its language servers and tests need some."""
@@ -84,7 +84,7 @@ def plan(asked: str | None, load: Mapping[str, Any], settings: Settings, agent: 
     url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
     key = _key(settings)
     if running is not None and loaded is not None:
-        target = Target(url, loaded.id, loaded.ctx, key, "thinking" in loaded.capabilities)
+        target = _target(url, key, loaded, ())
         warnings = _warnings(target, agent, can_chat=loaded.chat_template, format=_format_of(loaded))
         size = Size(loaded.ctx, loaded.slots)
         return Plan(loaded.id, size, target, running, _keep_alive(running, loaded.id), (), warnings)
@@ -96,7 +96,7 @@ def plan(asked: str | None, load: Mapping[str, Any], settings: Settings, agent: 
     budget_bytes = None if free_bytes is None else int(free_bytes * MEMORY_SHARE)
     ctx = load.get("ctx") or _own_ctx(name, settings)
     size = choosing.size_for(_candidate(name, info, settings), budget_bytes, ctx)
-    target = Target(url, name if is_name(name) else _id(name), size.ctx, key)
+    target = Target(url, name if is_name(name) else _id(name), size.ctx, key, reads=_reads(name, load, settings))
     command = ("localllm", "serve", name, f"--ctx={size.ctx}", f"--slots={size.slots}")
     format = formats.format_of(path, info)
     unknown = None if format is None or format.origin != "generic" else format.note
@@ -240,6 +240,27 @@ def _info(model: str, settings: Settings) -> tuple[ModelInfo, Path]:
         file.release()
 
 
+def _reads(model: str, load: Mapping[str, Any], settings: Settings) -> frozenset[MediaKind]:
+    """What a model on this machine reads beside text once it is loaded with these options."""
+    from msgspec.structs import replace
+
+    from localllm.llama.probes.selftest import lacks_media
+    from localllm.registry.header_reading import read_info
+    from localllm.registry.projector_choice import useful_projector
+    from localllm.registry.resolve import resolve
+
+    file = resolve(model, settings.data_dir)
+    try:
+        given = {name: value for name, value in load.items() if name in ("mmproj", "projector")}
+        options = replace(settings.for_model(file.id).load_options(), **given)
+        projector = useful_projector(file, read_info(file), options).projector
+    finally:
+        file.release()
+    if projector is None or lacks_media(settings.data_dir, settings.runtime):
+        return frozenset()
+    return frozenset(projector.info.reads)
+
+
 def _id(path: str) -> str:
     from localllm.registry.resolve import model_id
 
@@ -271,8 +292,8 @@ def _target(url: str, key: str | None, entry: ModelEntry, others: Sequence[Model
         next((each.id for each in others if capability in each.capabilities), None)
         for capability in ("embedding", "rerank")
     )
-    thinks, sees = (word in entry.capabilities for word in ("thinking", "vision"))
-    return Target(url, entry.id, entry.ctx, key, thinks, embedder, reranker, sees)
+    thinks = "thinking" in entry.capabilities
+    return Target(url, entry.id, entry.ctx, key, thinks, embedder, reranker, entry.reads or frozenset())
 
 
 def _key(settings: Settings) -> str | None:

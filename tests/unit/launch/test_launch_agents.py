@@ -49,7 +49,9 @@ def test_every_agent_is_told_the_address_the_model_and_the_context(name: str) ->
 @pytest.mark.parametrize(
     ("name", "says"),
     [
+        ("codex", "tools.view_image=true"),
         ("opencode", '"input":["text","image"]'),
+        ("aider", '"supports_vision":true'),
         ("zed", '"images":true'),
         ("continue", "image_input"),
         ("cline", "SupportsImageson"),
@@ -60,7 +62,17 @@ def test_agents_that_ask_whether_a_model_sees_are_told(name: str, says: str) -> 
     def told(target: Target) -> str:
         return re.sub(r"[\s\\]", "", everything(set_up(name, target)).replace("\\n", ""))
 
-    assert says in told(TARGET._replace(sees=True))
+    assert says in told(TARGET._replace(reads=frozenset({"image"})))
+    assert says not in told(TARGET)
+
+
+@pytest.mark.parametrize("name", ["opencode", "kilo", "aider"])
+def test_agents_that_ask_whether_a_model_hears_are_told(name: str) -> None:
+    def told(target: Target) -> str:
+        return re.sub(r"[\s\\]", "", everything(set_up(name, target)).replace("\\n", ""))
+
+    says = '"supports_audio_input":true' if name == "aider" else '"input":["text","audio"]'
+    assert says in told(TARGET._replace(reads=frozenset({"audio"})))
     assert says not in told(TARGET)
 
 
