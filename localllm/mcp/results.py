@@ -1,4 +1,5 @@
-"""Converts a tool's result to text for a model: names unsupported content, truncates long text. Pure."""
+"""Converts a tool's result for a model: to text, which names other content and is truncated if it is long, and to the
+JSON of its parts if it has files. Pure."""
 
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ from localllm.mcp.outcome import Outcome
 
 MAX_CHARS = 50_000
 """Maximum length of a result: about 12,000 tokens."""
+MAX_FILE_CHARS = 32 * 2**20
+"""Most base64 of a result's pictures, sounds and files together; a text names those of a larger one."""
 
 
 def outcome_of(result: types.CallToolResult) -> Outcome:
@@ -23,7 +26,28 @@ def outcome_of(result: types.CallToolResult) -> Outcome:
     text = whole_text("\n".join(part for part in parts if part)) or "(the tool returned nothing)"
     if len(text) > MAX_CHARS:
         text = f"{text[:MAX_CHARS]}\n[{len(text) - MAX_CHARS} more characters omitted]"
-    return Outcome(text, bool(result.is_error))
+    return Outcome(text, bool(result.is_error), _content(result))
+
+
+def _content(result: types.CallToolResult) -> str:
+    """The parts as JSON; empty: none is a file, or they are too large."""
+    num_chars = sum(map(_file_chars, result.content))
+    if not num_chars or num_chars > MAX_FILE_CHARS or result.is_error:
+        return ""
+    parts = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
+    for part in parts:
+        if part["type"] == "text":
+            part["text"] = whole_text(part["text"])[:MAX_CHARS]
+    return msgspec.json.encode(parts).decode()
+
+
+def _file_chars(block: types.ContentBlock) -> int:
+    """Base64 in it."""
+    if isinstance(block, types.ImageContent | types.AudioContent):
+        return len(block.data)
+    if isinstance(block, types.EmbeddedResource) and isinstance(block.resource, types.BlobResourceContents):
+        return len(block.resource.blob)
+    return 0
 
 
 def _parts(result: types.CallToolResult) -> Iterator[str]:

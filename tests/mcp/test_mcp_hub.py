@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from localllm.mcp.outcome import Outcome
 from localllm.mcp.servers import HttpServer, McpServer, StdioServer
 from tests.mcp.escapes import ESCAPES
 
@@ -91,11 +92,14 @@ def test_tools_are_offered_by_server_and_name_and_give_texts(server: McpServer) 
             add = {tool.name: tool for tool in hub.tools}["tools__add"]
             assert add.function["function"]["description"] == "The sum of two numbers."
             assert set(add.parameters["properties"]) == {"a", "b"}
-            assert await hub.call("tools__add", '{"a": 2, "b": 3}') == ("5", False)
-            assert await hub.call("tools__repeat", '{"text": "\u2713 \\ud83d\\ude00"}') == ("\u2713 \U0001f600", False)
+            assert await hub.call("tools__add", '{"a": 2, "b": 3}') == Outcome("5")
+            assert await hub.call("tools__repeat", '{"text": "\u2713 \\ud83d\\ude00"}') == Outcome("\u2713 \U0001f600")
             assert (await hub.call("tools__escapes", "{}")).text == ESCAPES
             picture = await hub.call("tools__picture", "{}")
             assert picture.text == "see\n[an image of type image/png: not supported, omitted]"
+            parts = json.loads(picture.whole)
+            assert [part["type"] for part in parts] == ["text", "image"]
+            assert parts[1] == {"type": "image", "data": "iVBORw==", "mimeType": "image/png"}
 
     asyncio.run(talk())
 
@@ -111,8 +115,8 @@ def test_whatever_goes_wrong_with_a_call_is_its_result(server: McpServer) -> Non
                 assert wrong.is_error
                 assert words in wrong.text
             unknown = await hub.call("tools__subtract", "{}")
-            assert unknown == ("unknown tool tools__subtract", True)
-            assert await hub.call("tools__add", '{"a": 1, "b": 1}') == ("2", False)
+            assert unknown == Outcome("unknown tool tools__subtract", is_error=True)
+            assert await hub.call("tools__add", '{"a": 1, "b": 1}') == Outcome("2")
 
     asyncio.run(talk())
 
@@ -122,11 +126,11 @@ def test_a_list_that_changes_is_looked_at_again(server: McpServer) -> None:
         async with opened(server) as hub:
             assert not await hub.refresh()
             if "tools__grown" not in {tool.name for tool in hub.tools}:  # over HTTP the server outlives a test
-                assert await hub.call("tools__grow", "{}") == ("grown", False)
+                assert await hub.call("tools__grow", "{}") == Outcome("grown")
                 async with asyncio.timeout(PATIENCE_S):
                     await hub._connections["tools"].changed.wait()  # the notification has a way of its own
                 assert await hub.refresh()
-            assert await hub.call("tools__grown", "{}") == ("new", False)
+            assert await hub.call("tools__grown", "{}") == Outcome("new")
 
     asyncio.run(talk())
 
@@ -143,7 +147,7 @@ def test_a_cancelled_call_is_cancelled_at_the_server_too(monkeypatch: pytest.Mon
                 call.cancel()
                 while b"was cancelled" not in await logged.get():
                     pass
-            assert await hub.call("tools__add", '{"a": 1, "b": 1}') == ("2", False)
+            assert await hub.call("tools__add", '{"a": 1, "b": 1}') == Outcome("2")
 
     asyncio.run(talk())
 
@@ -185,10 +189,10 @@ def test_a_server_that_ends_in_a_call_is_told_with_its_last_words_and_others_go_
     async def talk() -> None:
         async with opened(program("tool_server"), program("tool_server", name="other")) as hub:
             left = await hub.call("tools__leave", "{}")
-            assert left == ("the call failed: it ended with exit code 3: no more memory", True)
+            assert left == Outcome("the call failed: it ended with exit code 3: no more memory", is_error=True)
             again = await hub.call("tools__add", '{"a": 1, "b": 1}')
-            assert again == ("tools cannot be used: it ended with exit code 3: no more memory", True)
-            assert await hub.call("other__add", '{"a": 1, "b": 1}') == ("2", False)
+            assert again == Outcome("tools cannot be used: it ended with exit code 3: no more memory", is_error=True)
+            assert await hub.call("other__add", '{"a": 1, "b": 1}') == Outcome("2")
 
     asyncio.run(talk())
 
@@ -212,7 +216,7 @@ def test_a_server_that_does_not_start_is_named_and_others_go_on(server: McpServe
             assert note.startswith(f"MCP server {server.name} cannot be used: ")
             assert reason in note
             assert hub.take_notes() == []
-            assert await hub.call("plain__ping", "{}") == ("pong", False)
+            assert await hub.call("plain__ping", "{}") == Outcome("pong")
 
     asyncio.run(talk())
 
@@ -220,8 +224,8 @@ def test_a_server_that_does_not_start_is_named_and_others_go_on(server: McpServe
 def test_what_a_program_prints_besides_messages_is_passed_over() -> None:
     async def talk() -> None:
         async with opened(odd("greets"), odd("halves")) as hub:
-            assert await hub.call("greets__ping", "{}") == ("pong", False)
-            assert await hub.call("halves__ping", '{"x": "\\ud83d"}') == ("\ufffdpong", False)
+            assert await hub.call("greets__ping", "{}") == Outcome("pong")
+            assert await hub.call("halves__ping", '{"x": "\\ud83d"}') == Outcome("\ufffdpong")
 
     asyncio.run(talk())
 
@@ -230,7 +234,7 @@ def test_a_call_without_an_answer_ends_in_time_and_one_with_nonsense_says_so() -
     async def talk() -> None:
         async with opened(odd("deaf"), odd("nonsense"), timeout_s=SHORT_S) as hub:
             deaf = await hub.call("deaf__ping", "{}")
-            assert deaf == (f"the call failed: it did not answer within {SHORT_S:g} s", True)
+            assert deaf == Outcome(f"the call failed: it did not answer within {SHORT_S:g} s", is_error=True)
             nonsense = await hub.call("nonsense__ping", "{}")
             assert nonsense.is_error
             assert "the call failed" in nonsense.text
@@ -244,7 +248,7 @@ def test_a_server_that_answers_with_an_error_of_its_own_stays_connected() -> Non
     async def talk() -> None:
         async with opened(odd("refuses")) as hub:
             for _ in range(2):
-                assert await hub.call("refuses__ping", "{}") == ("the call failed: not now", True)
+                assert await hub.call("refuses__ping", "{}") == Outcome("the call failed: not now", is_error=True)
             assert hub.failure("refuses") is None
 
     asyncio.run(talk())
@@ -275,7 +279,7 @@ def test_names_are_what_apis_take_each_of_one_tool() -> None:
             assert names[0] == "names__a_b"
             assert all(len(name) <= 64 for name in names)
             assert {tool.tool for tool in hub.tools} == {"a.b", "a_b", "x" * 100, "x" * 99 + "y", "ping"}
-            assert await hub.call(names[1], "") == ("pong", False)
+            assert await hub.call(names[1], "") == Outcome("pong")
 
     asyncio.run(talk())
 

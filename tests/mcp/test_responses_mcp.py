@@ -156,6 +156,32 @@ def test_the_next_turn_has_the_calls_and_their_results(served: Served, client: o
     assert [message.role for message in served.runtime.asked[-1][1]] == roles  # type: ignore[attr-defined]
 
 
+def test_a_picture_that_a_tool_returns_is_seen_now_and_in_later_turns_or_gets_a_note(
+    served: Served, client: openai.OpenAI
+) -> None:
+    def seen() -> list[tuple[int, str]]:
+        asked = served.runtime.requests[-1]
+        assert all(
+            medium.digest in {file.digest for file in asked.media} for m in asked.messages or () for medium in m.media
+        )
+        return [(len(m.media), str(m.parts[0])) for m in asked.messages or () if m.role == "tool"]
+
+    served.runtime.reads = frozenset({"image"})
+    served.runtime.scripts = [calls(("tools__picture", "{}"))]
+    served.runtime.script = DONE
+    first = create(client)
+    assert seen() == [(1, "see")]
+    create(client, input="And again?", previous_response_id=first.id)
+    assert seen() == [(1, "see")]
+    items = [{"role": "user", "content": "Show."}, *(item.model_dump() for item in first.output)]
+    create(client, input=[*items, HI])
+    assert seen() == [(1, "see")]
+    served.runtime.reads = frozenset()
+    create(client, input=[*items, HI])
+    (result,) = (m for m in served.runtime.requests[-1].messages or () if m.role == "tool")
+    assert result.content == "see\n[image omitted: the model cannot see images]"
+
+
 def test_a_call_waits_for_an_approval_and_is_made_with_it(served: Served, client: openai.OpenAI) -> None:
     tool = {**MCP, "require_approval": "always"}
     served.runtime.scripts = [calls(ADD)]

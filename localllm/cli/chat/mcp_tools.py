@@ -113,7 +113,7 @@ class McpTools:
             return REFUSED
         outcome = self._hub.call(call.name, call.arguments)
         report.say(_excerpt(outcome.text, "fails" if outcome.is_error else "gives"))
-        return f"Error: {outcome.text}" if outcome.is_error else outcome.text
+        return f"Error: {outcome.text}" if outcome.is_error else outcome.whole
 
     def _may_run(self, name: str, ask: Ask | None) -> bool:
         if is_allowed(name, self._allowed):

@@ -121,7 +121,7 @@ def ended_call(call: McpCall, outcome: Outcome) -> McpCall:
     """The call with its result."""
     return msgspec.structs.replace(
         call,
-        output=None if outcome.is_error else outcome.text,
+        output=None if outcome.is_error else outcome.whole,
         error=call_error(outcome.text) if outcome.is_error else None,
         status="failed" if outcome.is_error else "completed",
     )

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 from msgspec import Raw, UnsetType
+from msgspec.structs import replace
 
 from localllm.chat.media_files import MediaReading
 from localllm.chat.unreadable import MEDIA, SCREENSHOT, stand_in
 from localllm.errors import InvalidParameter
-from localllm.server.apis.responses.items import InputPart, InputText
+from localllm.server.apis.responses.items import AnyItem, InputPart, InputText, McpCall
 from localllm.server.apis.responses.media import part_of
 from localllm.server.requests.content_parts import ChatPart, media_or_note
 from localllm.server.requests.parse import fields_of, small
@@ -36,6 +37,14 @@ def output_of(given: Raw | UnsetType, path: str, notes: list[str], reading: Medi
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise InvalidParameter(f"{path} is not valid JSON: {error}", param=path) from error
     return [made for index, part in enumerate(parts) for made in _parts(part, f"{path}[{index}]", notes, reading)]
+
+
+def with_content(item: AnyItem, reading: MediaReading) -> AnyItem:
+    """The item with the parts of its output, if it is a call that this server made and that returned files."""
+    if not isinstance(item, McpCall) or item.content or not item.output:
+        return item
+    output = _of_text(item.output, "input", reading)
+    return item if isinstance(output, str) else replace(item, content=output)
 
 
 def texts_of(parts: Iterable[InputPart]) -> str:

@@ -12,10 +12,12 @@ from typing import Annotated, ClassVar, Generic, Literal, NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
+from localllm.chat.media_files import MediaReading
 from localllm.errors import InvalidParameter
 from localllm.server.answers.timings import detail_of
 from localllm.server.apis.responses.inputs import Finder, InputItem, ParsedInput, taken
 from localllm.server.apis.responses.items import AdditionalTools, AnyItem
+from localllm.server.apis.responses.outputs import with_content
 from localllm.server.apis.responses.tools import HostedTools, McpFunction, OfferedTools, ResponseTool, offered_tools
 from localllm.server.apis.responses.turns import to_messages
 from localllm.server.requests import fields
@@ -171,7 +173,8 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
         Instructions apply to this request only; earlier ones are not part of the conversation.
         """
         first = [Message("system", self.instructions)] if self.instructions else []
-        said = to_messages(conversation, offered.named)
+        reading = MediaReading()
+        said = to_messages([with_content(item, reading) for item in conversation], offered.named)
         if not said:
             raise missing("input")
         messages = with_ids([*first, *said])
@@ -183,7 +186,7 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
             self.params(),
             structure=structure,
             messages=messages,
-            media=tuple(files),
+            media=tuple({file.digest: file for file in (*files, *reading.files)}.values()),
             rendering=rendering,
             calling=calling,
         )
