@@ -18,6 +18,7 @@ from localllm.client.sidecar import Sidecar
 from tests.models.media import MediaModel, MediaModelKind
 from tests.picture_forms import CHAT, MESSAGES, OLLAMA, RESPONSES, Form, forms, limited, own_parts, session, text_of
 from tests.pictures import data_url, png, wav
+from tests.server import hostile
 
 GREEN = png(np.full((32, 32, 3), (0, 255, 0), np.uint8))
 RED = png(np.full((32, 32, 3), (255, 0, 0), np.uint8))
@@ -123,6 +124,15 @@ def test_an_agents_session_with_a_picture_in_each_of_20_results_goes_on_flat(
     assert max(computed[1:]) <= 64 + 200, computed
     assert all(seconds > 0 for seconds in encoded)
     assert resident_mb[-1] - resident_mb[9] < 20, resident_mb
+
+
+def test_no_part_that_is_no_picture_is_a_500(http: httpx.Client, model: str) -> None:
+    """As the model sees, each goes as far as a file can."""
+    for ask in hostile.PICTURES:
+        body = hostile.json_bytes(ask.body | {"model": model})
+        response = http.post(ask.path, content=body, headers={"content-type": "application/json"})
+        assert response.status_code < 500, (ask, response.text)
+        assert '"server_error"' not in response.text, ask
 
 
 def _bomb(width: int, height: int) -> bytes:

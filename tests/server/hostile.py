@@ -599,3 +599,83 @@ SAMPLING = [
 def json_bytes(body: Any) -> bytes:
     """As a client sends it."""
     return body if isinstance(body, bytes) else json.dumps(body).encode()
+
+
+_LONG = "A" * 100_000
+_DEEP: Any = "x"
+for _ in range(200):
+    _DEEP = [_DEEP]
+_VALUES = _any(
+    None, True, 5, "", "x", "data:", "data:image/png;base64,", "data:image/png,AAAA", "data:;base64,=",
+    "file:///etc/passwd", "http://127.0.0.1:1/a.png", "https://[::1", "javascript:alert(1)", "AAAA", "\x00", "\ud800",
+    _LONG, [], {}, [[]], _DEEP, {"url": None}, {"url": 5}, {"url": "x" * 5000}, {"data": []}, {"type": "base64"},
+    {"type": "base64", "data": 5}, {"type": "url", "url": "gopher://x"}, {"uri": 5, "blob": {}},
+    {"type": "content", "content": [{"type": "content"}]},
+)  # fmt: skip
+_FIELDS = _any(
+    ("image", "data"), ("image", "image"), ("image", "source"), ("image", "url"), ("image_url", "image_url"),
+    ("input_image", "image_url"), ("input_image", "file_id"), ("input_audio", "input_audio"),
+    ("video_url", "video_url"), ("file", "file"), ("file", "file_data"), ("file", "data"), ("document", "source"),
+    ("document", "title"), ("resource", "resource"), ("resource_link", "uri"), ("search_result", "content"),
+)  # fmt: skip
+PARTS: list[Any] = [
+    *(
+        {"type": kind, name: _VALUES[(number * 7 + step * 11) % len(_VALUES)]}
+        for number, (kind, name) in enumerate(_FIELDS)
+        for step in range(4)
+    ),
+    *({"type": kind} for kind in _any(None, 5, "", "image", "audio", "resource", "document", "\x00", _LONG, [], {})),
+    {"type": "image", "data": "AAAA", "mimeType": _LONG},
+    {"type": "image", "data": "AAAA", "mimeType": []},
+    {"type": "image_url", "image_url": {"url": "AAAA", "detail": 5}},
+    {"type": "file", "file": {"file_data": "AAAA", "filename": _LONG, "pages": "-1"}},
+    {"type": "file", "file": {"file_data": "JVBERi0=", "page_images": "x"}},
+    *_any(None, 5, "x", [], {}),
+]
+"""Parts with pictures, sounds and files that are none."""
+NUM_PLACES = 5
+"""Of those in `with_part`, for each part: others for the next."""
+
+
+def with_part(part: Any) -> list[Ask]:
+    """The requests of all APIs with this part, in the turn to answer and in what a tool returned."""
+    image = part.get("data", part.get("image_url")) if isinstance(part, dict) else part
+    user, tool = {"role": "user", "content": [part]}, {"role": "tool", "tool_call_id": "c", "content": [part]}
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": [part]}]}
+    text = {"role": "tool", "content": json.dumps([part])}
+    return [
+        _chat(messages=[user], max_tokens=1),
+        _chat(messages=[USER, tool], max_tokens=1),
+        Ask("/v1/responses", {"model": "demo", "max_output_tokens": 1, "input": [user]}),
+        *(
+            Ask("/v1/responses", {"model": "demo", "max_output_tokens": 1, "input": [USER, each]})
+            for each in (
+                {"type": "function_call_output", "call_id": "c", "output": [part]},
+                {"type": "custom_tool_call_output", "call_id": "c", "output": json.dumps([part])},
+                {"type": "mcp_call", "server_label": "s", "name": "f", "output": {"content": [part]}},
+                {"type": "computer_call_output", "call_id": "c", "output": part},
+            )
+        ),
+        Ask("/v1/messages", {"model": "demo", "max_tokens": 1, "messages": [user]}),
+        Ask("/v1/messages", {"model": "demo", "max_tokens": 1, "messages": [USER, result]}),
+        Ask("/v1/messages/count_tokens", {"model": "demo", "messages": [USER, result]}),
+        Ask("/api/chat", _ollama(messages=[USER | {"images": [image]}])),
+        Ask("/api/chat", _ollama(messages=[USER, text | {"images": [image]}])),
+        Ask("/api/generate", _ollama(prompt="x", images=[image])),
+        Ask("/completion", {"prompt": {"prompt_string": "x<__media__>", "multimodal_data": [image]}, "n_predict": 1}),
+    ]
+
+
+USER = {"role": "user", "content": "x"}
+
+
+def _ollama(**fields: Any) -> dict[str, Any]:
+    return {"model": "demo", "stream": False, "options": {"num_predict": 1}, **fields}
+
+
+PICTURES = [
+    ask
+    for number, part in enumerate(PARTS)
+    for place, ask in enumerate(with_part(part))
+    if (place - number * NUM_PLACES) % len(with_part(None)) < NUM_PLACES
+]

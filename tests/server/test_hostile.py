@@ -42,6 +42,7 @@ ASKS = {
     "structures": hostile.STRUCTURES,
     "other APIs": hostile.OTHER_APIS,
     "sampling": hostile.SAMPLING,
+    "pictures": hostile.PICTURES,
 }
 
 

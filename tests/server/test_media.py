@@ -56,6 +56,11 @@ def _user(*content: object) -> list[Any]:
         ("/v1/responses", {"input": _user({"type": "input_file", "file_id": "x"})}, "input[0].content[0]"),
         (
             "/v1/responses",
+            {"input": _user({"type": "input_image", "file_id": "x"})},
+            "input[0].content[0].file_id is not supported: no files are stored",
+        ),
+        (
+            "/v1/responses",
             {"input": _user({"type": "input_audio", "input_audio": {"data": "AA"}})},
             "input[0].content[0]",
         ),

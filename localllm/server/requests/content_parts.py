@@ -171,7 +171,7 @@ class ChatPart(ContentPart, frozen=True):
     @property
     def is_media(self) -> bool:
         """Whether it is a picture, video, sound or document that may be read."""
-        if self.type in FILES or (self.type in IMAGES and self.image_url is not None):
+        if self.type in FILES or (self.type in IMAGES and (self.image_url is not None or self.file_id is not None)):
             return True
         if (self._sound if self.type in SOUNDS else self._video if self.type in VIDEOS else None) is not None:
             return True
@@ -195,7 +195,10 @@ class ChatPart(ContentPart, frozen=True):
             return GivenFile(*given).media(path, reading)
         if self.type in IMAGES:
             image = self.image_url
-            url, detail = (image.url, image.detail) if isinstance(image, ImageUrl) else (image or "", self.detail)
+            if image is None:
+                where, remedy = f"{path}.file_id", "send the image itself as image_url"
+                raise UnsupportedParameter(f"{where} is not supported: no files are stored here; {remedy}", param=where)
+            url, detail = (image.url, image.detail) if isinstance(image, ImageUrl) else (image, self.detail)
             return reading.image(url, path, detail)
         if self.type in VIDEOS:
             return reading.video(self._video or "", path)
