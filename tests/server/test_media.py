@@ -22,6 +22,7 @@ from tests.server.conftest import Served, running
 from tests.server.fake_runtime import TEXT_ONLY
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+SEEN = {"role": "assistant", "content": "I see."}
 CLAUDES = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
 
 
@@ -308,6 +309,26 @@ def test_what_is_too_large_in_a_tools_result_is_a_note() -> None:
         asked = served.runtime.requests[-1]
         assert (asked.messages or ())[2].content == "[image omitted: it is too large]"
         assert len(asked.media) == 1
+
+
+def test_of_more_pictures_than_a_request_may_have_the_oldest_of_the_past_are_notes() -> None:
+    """Some more than needed, so that the prompts of the next turns begin alike."""
+    call = {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": {"name": "look"}}]}
+    turns = [*_user({"type": "text", "text": "Look."})]
+    with running(Settings(port=0, grace_s=0.1, max_media=8)) as served:
+        served.runtime.reads = frozenset({"image"})
+        seen = []
+        for number in range(12):
+            turns += [call, {"role": "tool", "tool_call_id": "c", "content": [PICTURE]}]
+            response = served.http.post("/v1/chat/completions", json={"messages": turns})
+            assert response.status_code == 200, response.text
+            asked = served.runtime.requests[-1].messages or ()
+            seen.append([len(message.media) for message in asked if message.role == "tool"])
+            assert ("at most 8 are read" in response.headers.get("x-localllm-messages", "")) == (number >= 8)
+        assert [sum(each) for each in seen] == [1, 2, 3, 4, 5, 6, 7, 8, 7, 8, 7, 8]
+        assert seen[9] == [0, 0, *[1] * 8]
+        refused = served.http.post("/v1/chat/completions", json={"messages": [*turns, SEEN, *_user(*[PICTURE] * 9)]})
+        assert (refused.status_code, "max_media" in refused.text) == (400, True)
 
 
 def test_too_much_media_is_refused_with_the_numbers() -> None:

@@ -7,6 +7,7 @@ through a proxy, which could reach what this guard refuses. No credential is sen
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -91,6 +92,8 @@ class MediaAccess:
         Of earlier turns an address that is not fetched is a note: a client that sends it at every turn goes on.
         """
         messages, notes = _without(messages, lambda medium: too_large(medium, self._limits), "it is too large")
+        messages, more = _without_oldest(messages, self._limits.max_count)
+        notes += more
         media = [medium for message in messages for medium in message.media]
         if notes:
             digests = {medium.digest for medium in media}
@@ -183,6 +186,28 @@ def _without(
                 parts.append(f"[{omission}]")
         made.append(message if parts == list(message.parts) else with_parts(message, parts))
     return tuple(made), tuple(notes)
+
+
+def _without_oldest(messages: tuple[Message, ...], max_count: int) -> tuple[tuple[Message, ...], tuple[str, ...]]:
+    """The messages with texts in place of the oldest media of the past, if there are more than a request may have.
+
+    Some more are left out, so that the next turns leave the beginning of the prompt, and so its cache, as it is.
+    """
+    shown = [[each for each in message.media if each.kind != "document"] for message in messages]
+    excess = sum(map(len, shown)) - max_count
+    if excess <= 0:
+        return messages, ()
+    step = max(1, max_count // 4)
+    first = first_refused([message.role for message in messages])
+    num_left_out = min(-(-excess // step) * step, sum(map(len, shown[:first])))
+    counted = itertools.count()
+
+    def error_of(medium: Media) -> LocalLLMError | None:
+        if medium.kind == "document" or next(counted) >= num_left_out:
+            return None
+        return InvalidParameter(f"{medium.param} is beyond max_media", param=medium.param)
+
+    return _without(messages, error_of, f"at most {max_count} are read")
 
 
 def _with_files(message: Message, fetched: Mapping[str, MediaFile]) -> Message:
