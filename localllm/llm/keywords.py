@@ -59,7 +59,7 @@ class AnswerArguments(TypedDict, total=False):
     """thinking_budget: token limit of `thought`. params: how to choose tokens; its fields may also be given as keywords
     (`temperature=0`), each in one of the two places.
     cache_prompt: whether cached prefixes may be reused. batch: served after all requests that are not, whatever their
-    priority. prediction: text that the answer probably repeats, for speed;
+    priority; these take its slot, and it goes on later. prediction: text that the answer probably repeats, for speed;
     speculative: `False` or limits of guessing.
     cancel: ends the answer from any thread; the partial answer has the finish reason `cancelled`.
     """

@@ -194,6 +194,11 @@ class EngineStatus(msgspec.Struct, frozen=True):
     preemptions: Preemptions = Preemptions()
 
     @property
+    def num_without_slot(self) -> int:
+        """Requests that need a slot: those that wait for their first one, and parked ones."""
+        return self.num_waiting + self.num_parked
+
+    @property
     def num_running(self) -> int:
         """Requests with a slot."""
         return sum(slot.request is not None for slot in self.slots)

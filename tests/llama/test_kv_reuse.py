@@ -41,6 +41,7 @@ def opened(
     num_cells: int | None = None,
     kv_type: KvType = "f16",
     flash_attn: FlashAttn = "auto",
+    threads: int = 2,
 ) -> Iterator[LlamaBackend]:
     model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
     try:
@@ -49,7 +50,7 @@ def opened(
             model,
             KvMemory(ctx, SLOTS, num_cells=num_cells, kv_type=kv_type),
             Batching(128),
-            threads=2,
+            threads=threads,
             attention=Attention(flash_attn),
         )
         yield backend

@@ -43,6 +43,7 @@ from localllm.types.states import (
     EngineStatus,
     MakeState,
     NewModel,
+    Preemptions,
     PullState,
     PushState,
     RunningModel,
@@ -352,7 +353,8 @@ class FakeRuntime(Runtime):
             await asyncio.Event().wait()
         busy = SlotStatus(7, num_held=30, num_prompt=40, num_cached=10, num_computed=30)
         slots, guesses = (busy, *[SlotStatus(None, num_held=5)] * 3), (SourceGuesses("lookup", 50, 40),)
-        return EngineStatus(slots, 2, 99, 4096, 1, num_threads=3, guesses=guesses)
+        preemptions = Preemptions(total=7, recomputed=1)
+        return EngineStatus(slots, 2, 99, 4096, 1, num_threads=3, guesses=guesses, preemptions=preemptions)
 
     async def save_slot(self, model_id: str, slot: int, name: str) -> SlotTransfer:
         """Its slots hold as many tokens as their number, and a byte for each."""

@@ -108,6 +108,8 @@ def test_the_gauges_are_those_of_the_engine(served: Served) -> None:
     samples = _samples(served)
     assert _of(samples, "model_ready") == 1
     assert (_of(samples, "slots"), _of(samples, "requests_running"), _of(samples, "requests_waiting")) == (4, 1, 2)
+    names = ("requests_parked", "preemptions", "preemptions_recomputed")
+    assert [_of(samples, name) for name in names] == [0, 7, 1]
     assert (_of(samples, "kv_tokens"), _of(samples, "kv_capacity_tokens")) == (45, 4 * 512)
     assert _of(samples, "kv_busy_ratio") == 30 / (4 * 512), "idle conversations make room"
     assert (_of(samples, "kv_host_bytes"), _of(samples, "threads")) == (4096, 3)

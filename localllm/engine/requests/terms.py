@@ -74,7 +74,7 @@ class Due(NamedTuple):
     priority: int = 0
     """Lower ones first, within a class."""
     is_batch: bool = False
-    """Whether it is of the batch class, which comes after all others."""
+    """Whether it is of the batch class, which comes after all others, and gives its slots to them."""
     created_s: float = 0.0
     deadline_s: float = math.inf
     """For the whole request."""

@@ -89,8 +89,8 @@ async def _load(state: ServerState, model: LoadedModel) -> Load | None:
     return Load(
         model=model.id,
         num_running_reqs=status.num_running,
-        num_waiting_reqs=status.num_waiting,
-        num_total_reqs=status.num_running + status.num_waiting,
+        num_waiting_reqs=status.num_without_slot,
+        num_total_reqs=status.num_running + status.num_without_slot,
         num_used_tokens=status.num_busy,
         max_total_num_tokens=model.slots * model.ctx,
         token_usage=status.busy_share(model),

@@ -95,7 +95,7 @@ def _model(model: RunningModel, status: EngineStatus | None) -> body.ModelActivi
         model=model.id,
         status=model.phase,
         running=sum(slot.request is not None for slot in slots),
-        waiting=0 if status is None else status.num_waiting,
+        waiting=0 if status is None else status.num_without_slot,
         memory_bytes=model.memory_bytes,
         ctx=0 if model.loaded is None else model.loaded.ctx,
         slots=[body.SlotActivity(tokens=slot.num_held, busy=slot.request is not None) for slot in slots],

@@ -84,7 +84,7 @@ class Totals:
             self._steps[model] = (before + (last if status.num_steps < last else 0), status.num_steps)
         decodes = sum(before + last for before, last in self._steps.values()) + self._num_embedded
         running = sum(status.num_running for status in statuses.values())
-        waiting = sum(status.num_waiting for status in statuses.values())
+        waiting = sum(status.num_without_slot for status in statuses.values())
         counters: list[tuple[str, str, float]] = [
             ("prompt_tokens_total", "Prompt tokens computed, without cached ones", self.computed),
             ("prompt_tokens_cached_total", "Prompt tokens found in the cache", self.cached),

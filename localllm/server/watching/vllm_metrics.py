@@ -88,7 +88,7 @@ class VllmMeters:
         """Set the gauges of a loaded model."""
         self._shown.add(model.id)
         self._running.labels(model.id, ENGINE).set(status.num_running)
-        self._waiting.labels(model.id, ENGINE).set(status.num_waiting)
+        self._waiting.labels(model.id, ENGINE).set(status.num_without_slot)
         self._kv.labels(model.id, ENGINE).set(status.busy_share(model))
 
     def forget_all_but(self, loaded: set[str]) -> None:
