@@ -77,10 +77,14 @@ class Marks:
         if at < len(text):
             yield text[at:]
 
-    def shown(self, text: str) -> str:
-        """The text for people."""
+    def shown(self, text: str, marker: str = "") -> str:
+        """The text for people. `marker`: what stands for each picture and sound; empty: what it is."""
         return "".join(
-            piece if isinstance(piece, str) else piece.text if isinstance(piece, QuotedText) else f"[{piece.kind}]"
+            piece
+            if isinstance(piece, str)
+            else piece.text
+            if isinstance(piece, QuotedText)
+            else marker or f"[{piece.kind}]"
             for piece in self.split(text)
         )
 

@@ -232,10 +232,12 @@ class Runtime:
         pieces: list[bytes] = await self._call(model_id, "pieces", tuple(tokens), special)
         return pieces
 
-    async def render(self, model_id: str, messages: Sequence[Message], rendering: Rendering = NO_RENDERING) -> str:
-        """The prompt that a conversation becomes. Raises `NoChatTemplate`, `TemplateError`."""
-        text: str = await self._call(model_id, "render", tuple(messages), rendering)
-        return text
+    async def render(
+        self, model_id: str, messages: Sequence[Message], rendering: Rendering = NO_RENDERING, *, marker: str = ""
+    ) -> str:
+        """The prompt that a conversation becomes, with `marker` or what it is for each picture and sound. Raises
+        `NoChatTemplate`, `TemplateError`."""
+        return str(await self._call(model_id, "render", tuple(messages), rendering, marker))
 
     async def count(self, model_id: str, said: Conversation, rendering: Rendering = NO_RENDERING) -> int:
         """How many tokens a conversation's prompt has, with rows of media. Raises as `render`, `InvalidParameter`."""
@@ -266,13 +268,11 @@ class Runtime:
 
         Raises `UnsupportedParameter` if it was loaded without a disk.
         """
-        count: int = await self._call(model_id, "keep")
-        return count
+        return int(await self._call(model_id, "keep"))
 
     async def erase_slot(self, model_id: str, slot: int) -> int:
         """Empty an idle slot; how many tokens it held. Raises `SlotNotFound`, `SlotBusy`."""
-        count: int = await self._call(model_id, "erase_slot", slot)
-        return count
+        return int(await self._call(model_id, "erase_slot", slot))
 
     async def _call(self, model_id: str, method: str, *args: object, files: tuple[MediaFile, ...] = ()) -> Any:
         session = await self._session(model_id)

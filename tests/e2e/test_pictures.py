@@ -143,6 +143,27 @@ def _asked_as_codex(client: openai.OpenAI, model: str) -> None:
     assert client.responses.create(model=model, input=returned, temperature=0).output_text == "green"
 
 
+def test_a_prompt_with_markers_is_the_chats_and_has_its_cache(http: httpx.Client) -> None:
+    """As llama-server's clients send them; the prompt is the rendered conversation."""
+    turn = {"role": "user", "content": [image_part("magenta"), {"type": "text", "text": "What?"}]}
+    props, first = http.get("/props").json(), chat(http, turn)
+    assert (props["modalities"]["vision"], props["modalities"]["audio"]) == (True, True)
+    text = http.post("/apply-template", json={"messages": [turn]}).json()["prompt"]
+    assert text.count(props["media_marker"]) == 1
+    prompt = {"prompt_string": text, "multimodal_data": [base64.b64encode(picture("magenta")).decode()]}
+    reply = http.post("/completion", json={"prompt": prompt, "temperature": 0}).json()
+    assert (reply["content"], reply["image_tokens"]) == ("magenta", 16)
+    assert reply["tokens_evaluated"] == first["usage"]["prompt_tokens"]
+    assert (reply["timings"]["encode_ms"], reply["timings"]["encode_cached"]) == (0, 1)
+    assert reply["timings"]["cache_n"] == reply["tokens_evaluated"] - 1
+    made = http.post("/v1/completions", json={"prompt": [prompt, prompt], "temperature": 0}).json()
+    assert [each["text"] for each in made["choices"]] == ["magenta"] * 2
+    assert made["usage"]["prompt_tokens_details"]["image_tokens"] == 2 * 16
+    broken = {"prompt_string": text, "multimodal_data": [base64.b64encode(HOSTILE["garbage"]).decode()]}
+    refused = http.post("/completion", json={"prompt": broken})
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "prompt.multimodal_data[0]")
+
+
 def test_pictures_and_sounds_are_told_apart_by_content_and_order(http: httpx.Client) -> None:
     assert text_of(chat(http, [image_part("red"), image_part("blue")])) == "blue"
     assert text_of(chat(http, [image_part("blue"), image_part("red")])) == "red"

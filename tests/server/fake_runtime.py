@@ -329,11 +329,13 @@ class FakeRuntime(Runtime):
             raise InvalidParameter("token is not in the vocabulary", param="tokens")
         return [b"<s>" * special if token == 256 else bytes([token]) for token in tokens]
 
-    async def render(self, model_id: str, messages: Sequence[Message], rendering: Rendering = NO_RENDERING) -> str:
+    async def render(
+        self, model_id: str, messages: Sequence[Message], rendering: Rendering = NO_RENDERING, *, marker: str = ""
+    ) -> str:
         self._check(model_id)
         self.renderings.append(rendering)
         read, _ = readable(messages, self.reads, model_id, TEXT_ONLY)
-        return "".join(f"<{message.role}>{message.content}" for message in read)
+        return "".join(f"<{message.role}>{message.content}{marker * len(message.media)}" for message in read)
 
     async def count(self, model_id: str, said: Conversation, rendering: Rendering = NO_RENDERING) -> int:
         """As many tokens as bytes, and four for each picture that it reads."""
@@ -392,7 +394,8 @@ class FakeRuntime(Runtime):
 
     def _read(self, model_id: str, request: GenerationRequest) -> GenerationRequest:
         """As a worker reads it."""
-        messages, notes = readable(request.messages or (), self.reads, model_id, TEXT_ONLY)
+        asked = request.messages or (Message("user", "", parts=request.prompt_parts or ()),)
+        messages, notes = readable(asked, self.reads, model_id, TEXT_ONLY)
         return (
             request if not notes else msgspec.structs.replace(request, messages=messages, notes=request.notes + notes)
         )
@@ -445,7 +448,13 @@ class FakeRuntime(Runtime):
 
     async def _answer(self, model_id: str, request: GenerationRequest) -> Answer:
         self._check(model_id)
-        kinds = (request.messages, request.prompt, request.prompt_tokens, request.infill and request.infill.prompt)
+        kinds = (
+            request.messages,
+            request.prompt,
+            request.prompt_tokens,
+            request.prompt_parts,
+            request.infill and request.infill.prompt,
+        )
         what = next(each for each in kinds if each is not None)
         self.asked.append((model_id, list(what) if isinstance(what, tuple) else what, request.params))
         self.requests.append(request)

@@ -178,6 +178,7 @@ def test_what_is_in_strings_is_not_counted() -> None:
 def test_the_longest_prompts_are_read() -> None:
     tokens = b",".join([b"1"] * 1_000_000)
     request, _ = parse_completion(b'{"model":"x","prompt":[' + tokens + b"]}")
+    assert isinstance(request.prompt, list)
     assert len(request.prompt) == 1_000_000
     with pytest.raises(RequestError, match=f"more than {MAX_VALUES} values"):
         parse_completion(b'{"model":"x","prompt":[' + b"1," * (MAX_VALUES + 1) + b"1]}")

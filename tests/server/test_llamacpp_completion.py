@@ -365,7 +365,7 @@ def test_how_an_answer_ended_is_told_in_its_words(
         ({"prompt": "x", "reasoning_budget_tokens": 5}, "reasoning_budget_tokens"),
         (
             {"prompt": {"prompt_string": "x", "multimodal_data": ["aGk="]}},
-            "prompt.multimodal_data is not supported yet",
+            "prompt.multimodal_data 1 files",
         ),
         ({"prompt": [1, ["x"]]}, "prompt[1]"),
         ({"prompt": "x", "grammar": "root ::= x", "json_schema": {}}, "send one of them"),

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from localllm.errors import Draining
-from localllm.server.answers.timings import Speed, speed_of
+from localllm.server.answers.timings import Speed, encoding_of, speed_of
 from localllm.types import Finish, Timings
 
 
@@ -88,9 +88,7 @@ def final_timings(finish: Finish, *, seconds: bool, speed: bool) -> TimingsObjec
     if not seconds and not speed:
         return msgspec.UNSET
     whole = timings_object(finish.timings) if seconds else TimingsObject()
-    if finish.usage.image_tokens or finish.usage.audio_tokens:
-        encode_ms, known = round(1000 * finish.timings.encode_s, 3), finish.timings.cached_encodes
-        whole = msgspec.structs.replace(whole, encode_ms=encode_ms, encode_cached=known)
+    whole = msgspec.structs.replace(whole, **encoding_of(finish))
     return msgspec.structs.replace(whole, **msgspec.structs.asdict(speed_of(finish))) if speed else whole
 
 

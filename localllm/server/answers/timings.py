@@ -6,6 +6,7 @@ Knows nothing of the answers themselves.
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -39,6 +40,10 @@ class SpeedObject(msgspec.Struct, frozen=True):
     draft_n: int | UnsetType = UNSET
     """Guessed tokens that were computed, of all sources, if there were any; those accepted. Of whole answers only."""
     draft_n_accepted: int | UnsetType = UNSET
+    encode_ms: float | UnsetType = UNSET
+    """Ours, of whole answers to prompts with pictures or sounds: the time that these took."""
+    encode_cached: int | UnsetType = UNSET
+    """How many of them, or of their tiles, were known already."""
 
 
 def detail_of(stream: bool | None, return_progress: bool | None, timings_per_token: bool | None) -> Detail | None:
@@ -57,9 +62,16 @@ def speed_of(finish: Finish) -> SpeedObject:
     num_computed = usage.prompt_tokens - usage.cached_tokens
     speed = _speed(usage.cached_tokens, num_computed, timings.prefill_s, usage.completion_tokens, timings.decode_s)
     num_guesses = usage.accepted_guesses + usage.rejected_guesses
-    if not num_guesses:
-        return speed
-    return msgspec.structs.replace(speed, draft_n=num_guesses, draft_n_accepted=usage.accepted_guesses)
+    guesses = {"draft_n": num_guesses, "draft_n_accepted": usage.accepted_guesses} if num_guesses else {}
+    return msgspec.structs.replace(speed, **guesses, **encoding_of(finish))
+
+
+def encoding_of(finish: Finish) -> dict[str, Any]:
+    """The fields of `timings` about pictures and sounds; none if the prompt has none."""
+    if not finish.usage.image_tokens and not finish.usage.audio_tokens:
+        return {}
+    timings = finish.timings
+    return {"encode_ms": round(1000 * timings.encode_s, 3), "encode_cached": timings.cached_encodes}
 
 
 class Speed:

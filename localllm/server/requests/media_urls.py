@@ -69,21 +69,23 @@ class MediaAccess:
         self._documents.close()
 
     async def completed(self, requests: Sequence[GenerationRequest]) -> Sequence[GenerationRequest]:
-        """The requests with all their files. Requests with the same messages share them.
+        """The requests with all their files. Requests with the same messages, or the same prompt, share them.
 
         Raises `InvalidParameter`, `UnsupportedParameter`, `QueueFull`.
         """
         done: dict[int, CompletedMessages] = {}
         made = []
         for request in requests:
-            messages = request.messages
-            if messages is None or not any(message.media for message in messages):
+            asked = request.prompt_parts or request.messages or ()
+            messages = request.messages or (Message("user", "", parts=request.prompt_parts or ()),)
+            if not any(message.media for message in messages):
                 made.append(request)
                 continue
-            if id(messages) not in done:
-                done[id(messages)] = await self.complete(messages, request.media)
-            whole, files, notes, taken = done[id(messages)]
-            made.append(replace(request, messages=whole, media=files, notes=request.notes + notes, documents=taken))
+            if id(asked) not in done:
+                done[id(asked)] = await self.complete(messages, request.media)
+            whole, files, notes, taken = done[id(asked)]
+            shown = {"messages": whole} if request.prompt_parts is None else {"prompt_parts": whole[0].parts}
+            made.append(replace(request, **shown, media=files, notes=request.notes + notes, documents=taken))
         return made
 
     async def complete(self, messages: tuple[Message, ...], files: tuple[MediaFile, ...]) -> CompletedMessages:

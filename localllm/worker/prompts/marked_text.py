@@ -36,9 +36,9 @@ class MarkedText:
         self._vocab = vocab
         self._marks = Marks(marker) if marker else None
 
-    def shown(self, text: str) -> str:
-        """The text for people."""
-        return text if self._marks is None else self._marks.shown(text)
+    def shown(self, text: str, marker: str = "") -> str:
+        """The text for people; `marker`: what stands for each picture and sound."""
+        return text if self._marks is None else self._marks.shown(text, marker)
 
     def joined(self, parts: Tokens[str | Media]) -> str:
         """A text with marks in place of pictures and sounds; the model must read these."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -358,13 +358,15 @@ class Preparer:
         render: Render,
         messages: tuple[Message, ...],
         rendering: Rendering,
-        most_bytes: int = 0,
+        rule: Any = None,
     ) -> None:
+        """`rule`: for `render` what stands for media, for `count` the most bytes."""
         with errors_to(partial(self._fail, message.id)):
             text = render(self._prompts.render_request(messages, rendering)).text
             if message.method == "render":
-                self._wanted.answer(Reply(message.id, self._prompts.texts.shown(text)))
+                self._wanted.answer(Reply(message.id, self._prompts.texts.shown(text, rule or "")))
                 return
+            most_bytes: int = rule or 0
             size_bytes = len(text.encode("utf-8", "surrogatepass"))
             if size_bytes > most_bytes > 0:
                 raise InvalidParameter(

@@ -66,7 +66,7 @@ async def infill(request: Request) -> Response:
 
 async def _read(request: Request, kind: type[BodyT]) -> tuple[BodyT, dict[str, str]]:
     """The body, and the header that names its ignored fields."""
-    _, body, headers = await read(request, known(kind))
+    _, body, headers = await read(request, known(kind), has_media=kind is CompletionRequest)
     return body, headers
 
 

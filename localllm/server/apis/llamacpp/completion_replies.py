@@ -109,6 +109,9 @@ class WholeReply(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     tokens_predicted: int
     tokens_evaluated: int
+    image_tokens: int | UnsetType = UNSET
+    """Ours: how many of these are of pictures, if there are any; and of sounds."""
+    audio_tokens: int | UnsetType = UNSET
     generation_settings: GenerationSettings
     prompt: str
     has_new_line: bool

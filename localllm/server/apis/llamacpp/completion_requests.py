@@ -10,10 +10,12 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from localllm.chat.media_files import put_back
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.server.apis.llamacpp.fields import COMPLETION_FATES
 from localllm.server.apis.llamacpp.samplers import samplers_of, switched_off
 from localllm.server.requests.field_rules import Fates
+from localllm.server.requests.marked_prompts import MarkedPrompt, PromptObject
 from localllm.server.requests.sampling import SamplingFields, seeded
 from localllm.server.requests.structures import SchemaField, is_given, schema_structure
 from localllm.types import (
@@ -43,16 +45,9 @@ MOVED = frozenset({*_LEAST, *_MOST, "dry_base"})
 """Fields whose numbers are clamped to their range instead of refused."""
 
 
-class PromptObject(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt with images, which are refused by name."""
-
-    prompt_string: str | list[str | TokenId]
-    multimodal_data: list[str] | str | None = None
-
-
-PromptText = str | list[str | TokenId]
+PromptText = str | list[str | TokenId] | MarkedPrompt
 PromptField = str | PromptObject | list[str | TokenId | PromptObject | list[str | TokenId]]
-"""A text; tokens and texts of one prompt; or several prompts."""
+"""A text; a text with pictures and sounds; tokens and texts of one prompt; or several prompts."""
 
 
 class AnswerFields(SamplingFields, frozen=True, kw_only=True):
@@ -181,7 +176,7 @@ class CompletionRequest(AnswerFields, frozen=True, kw_only=True):
     prompt: PromptField
 
     def prompts(self) -> list[PromptText]:
-        """The prompts: each a text, or tokens mixed with texts. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        """The prompts: each a text, one with media, or tokens mixed with texts. Raises `InvalidParameter`."""
         if isinstance(self.prompt, str | PromptObject):
             return [_text_of(self.prompt, "prompt")]
         items = self.prompt
@@ -219,12 +214,9 @@ class InfillRequest(AnswerFields, frozen=True, kw_only=True):
 
 
 def _text_of(item: str | PromptObject | list[str | TokenId], path: str) -> PromptText:
-    if not isinstance(item, PromptObject):
-        return item
-    if item.multimodal_data:
-        where = f"{path}.multimodal_data"
-        raise UnsupportedParameter(f"{where} is not supported yet; leave it out", param=where)
-    return item.prompt_string
+    if isinstance(item, PromptObject):
+        return item.prompt(path)
+    return put_back(item) if isinstance(item, str) else item
 
 
 def _mixed(items: list[str | TokenId | PromptObject | list[str | TokenId]]) -> PromptText:
@@ -232,5 +224,5 @@ def _mixed(items: list[str | TokenId | PromptObject | list[str | TokenId]]) -> P
     for number, item in enumerate(items):
         if not isinstance(item, str | int):
             raise InvalidParameter(f"prompt[{number}]: mix only tokens and texts", param=f"prompt[{number}]")
-        found.append(item)
+        found.append(put_back(item) if isinstance(item, str) else item)
     return found

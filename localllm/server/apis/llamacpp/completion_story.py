@@ -89,6 +89,8 @@ class CompletionStory:
             model=self._model,
             tokens_predicted=usage.completion_tokens,
             tokens_evaluated=usage.prompt_tokens,
+            image_tokens=usage.image_tokens or UNSET,
+            audio_tokens=usage.audio_tokens or UNSET,
             generation_settings=self._settings(),
             prompt=self._making.prompt,
             has_new_line="\n" in text,

@@ -12,11 +12,13 @@ from starlette.routing import Route
 
 from localllm.errors import InvalidParameter, SlotNotFound
 from localllm.server.apis.llamacpp import requests as body
+from localllm.server.apis.llamacpp.prompts import tokens_of
 from localllm.server.edge import sse
 from localllm.server.edge.callers import caller_of
 from localllm.server.errors import Overloaded
 from localllm.server.requests.body import documents_header, json_response, notes_header, read_optional_json
 from localllm.server.requests.field_rules import known
+from localllm.server.requests.marked_prompts import MARKER
 from localllm.server.requests.messages import to_conversation
 from localllm.server.requests.reading import read
 from localllm.server.requests.rendering import RenderingFields, rendering_of
@@ -40,9 +42,8 @@ async def tokenize(request: Request) -> Response:
     """`POST /tokenize`."""
     state, asked, headers = await read(request, known(body.TokenizeRequest))
     model = await _model(request, asked.model)
-    work = state.runtime.tokenize(
-        model, asked.content, add_special=asked.add_special, parse_special=asked.parse_special
-    )
+    items = [asked.content] if isinstance(asked.content, str) else asked.content
+    work = tokens_of(state.runtime, model, items, add_special=asked.add_special, parse_special=asked.parse_special)
     tokens = await sse.unless_gone(request.receive, work)
     if not asked.with_pieces:
         return json_response(body.Tokens([*tokens]), headers)
@@ -63,15 +64,15 @@ async def detokenize(request: Request) -> Response:
 
 
 async def apply_template(request: Request) -> Response:
-    """`POST /apply-template`."""
-    state, asked, headers = await read(request, known(body.ApplyTemplateRequest))
+    """`POST /apply-template`: a prompt for `/completion`, with the marker of /props for each picture and sound."""
+    state, asked, headers = await read(request, known(body.ApplyTemplateRequest), has_media=True)
     model = await _model(request, asked.model)
     conversation = to_conversation(asked.messages)
     tools = told_tools([tool.declared(f"tools[{index}]") for index, tool in enumerate(asked.tools or ())])
     completing = state.media.complete(conversation.messages, conversation.files)
     completed = await sse.unless_gone(request.receive, completing)
     rendering = rendering_of(RenderingFields.of(asked), completed.messages, tools)
-    work = state.runtime.render(model, completed.messages, rendering)
+    work = state.runtime.render(model, completed.messages, rendering, marker=MARKER)
     text = await sse.unless_gone(request.receive, work)
     headers |= documents_header(completed.documents) | notes_header([*conversation.notes, *completed.notes])
     return json_response(body.Prompt(text), headers)

@@ -1,10 +1,11 @@
-"""Converts prompts and biases with mixed texts and tokens for the runtime.
+"""Converts prompts and biases with mixed texts, media and tokens for the runtime.
 
-A lone text stays a text; mixtures become tokens, and only a text at the start gets the model's BOS.
+A lone text stays a text; mixtures of texts and tokens become tokens, and only a text at the start gets the model's BOS.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -13,19 +14,30 @@ from localllm.errors import InvalidParameter
 from localllm.runtime.runtime import Runtime
 from localllm.server.apis.llamacpp.completion_requests import AnswerFields, PromptText
 from localllm.server.requests.biases import FORBIDS, MAX_DIGITS
+from localllm.server.requests.marked_prompts import MarkedPrompt
 
 
 async def source_of(runtime: Runtime, model: str, prompt: PromptText) -> dict[str, Any]:
     """The prompt, as fields of `GenerationRequest`. Raises as `Runtime.tokenize`."""
     if isinstance(prompt, str):
         return {"prompt": prompt}
+    if isinstance(prompt, MarkedPrompt):
+        return prompt.source()
+    return {"prompt_tokens": tuple(await tokens_of(runtime, model, prompt))}
+
+
+async def tokens_of(
+    runtime: Runtime, model: str, items: Sequence[str | int], *, add_special: bool = True, parse_special: bool = True
+) -> list[int]:
+    """The tokens of texts and tokens. Raises as `Runtime.tokenize`."""
     tokens: list[int] = []
-    for number, item in enumerate(prompt):
+    for number, item in enumerate(items):
         if isinstance(item, int):
             tokens.append(item)
         else:
-            tokens += await runtime.tokenize(model, item, add_special=number == 0)
-    return {"prompt_tokens": tuple(tokens)}
+            is_first = add_special and number == 0
+            tokens += await runtime.tokenize(model, item, add_special=is_first, parse_special=parse_special)
+    return tokens
 
 
 async def with_biased_tokens(runtime: Runtime, model: str, body: AnswerFields) -> AnswerFields:

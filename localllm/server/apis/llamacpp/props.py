@@ -16,6 +16,7 @@ from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.server.answers import catalog
 from localllm.server.errors import FeatureDisabled, NotServed
 from localllm.server.requests.body import json_response, read_json
+from localllm.server.requests.marked_prompts import MARKER
 from localllm.server.requests.parse import utf_8
 from localllm.server.state import ServerState
 from localllm.types import DrySampling, LoadedModel, MediaKind, ModelInfo
@@ -45,6 +46,8 @@ class Props(msgspec.Struct, frozen=True, kw_only=True):
     model_path: str
     """Only the file name, not its path."""
     modalities: dict[str, bool]
+    media_marker: str = MARKER
+    """Stands in a prompt for each of its `multimodal_data`; another one each time the server is started."""
     endpoint_slots: bool = True
     endpoint_props: bool = False
     endpoint_metrics: bool = True

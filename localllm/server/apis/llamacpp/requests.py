@@ -15,7 +15,8 @@ from localllm.types import TokenId
 class TokenizeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """`POST /tokenize`, with llama-server's names and defaults."""
 
-    content: str
+    content: str | list[str | TokenId]
+    """A text, or texts and tokens."""
     model: str | None = None
     add_special: bool = False
     """Add the model's BOS at the start, as in a prompt."""

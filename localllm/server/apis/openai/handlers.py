@@ -22,8 +22,9 @@ from localllm.server.edge.paths import both
 from localllm.server.errors import error_body
 from localllm.server.requests.body import json_response, notes_header
 from localllm.server.requests.counting import TokenCount, num_prompt_tokens
+from localllm.server.requests.marked_prompts import MARKER
 from localllm.server.requests.reading import read
-from localllm.types import GenerationRequest
+from localllm.types import GenerationRequest, Media
 
 
 def routes() -> list[Route]:
@@ -52,7 +53,7 @@ async def count_tokens(request: Request) -> Response:
 
 async def completions(request: Request) -> Response:
     """`POST /v1/completions`."""
-    _, body, headers = await read(request, parse_completion)
+    _, body, headers = await read(request, parse_completion, has_media=True)
     return await _respond(request, body, TextShape(), headers)
 
 
@@ -99,6 +100,8 @@ async def _prompt(request: Request, asking: Asking, asked: GenerationRequest) ->
         return await sse.unless_gone(request.receive, rendered)
     if asked.prompt is not None:
         return asked.prompt
+    if asked.prompt_parts is not None:
+        return "".join(MARKER if isinstance(part, Media) else part for part in asked.prompt_parts)
     return await sse.unless_gone(request.receive, _text(asking, asked.prompt_tokens or ()))
 
 

@@ -10,10 +10,12 @@ from typing import Any, ClassVar, cast
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from localllm.chat.media_files import put_back
 from localllm.errors import InvalidParameter, clipped
 from localllm.server.answers.timings import detail_of
 from localllm.server.requests import fields
 from localllm.server.requests.field_rules import Fates, Nested, known
+from localllm.server.requests.marked_prompts import MarkedPrompt, PromptObject
 from localllm.server.requests.messages import ChatMessage as ChatMessage
 from localllm.server.requests.messages import to_conversation
 from localllm.server.requests.rendering import RenderingFields, Thinking, rendering_of
@@ -176,7 +178,8 @@ class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
 
     fates: ClassVar[Fates] = fields.COMPLETION
 
-    prompt: str | list[str | TokenId | list[TokenId]]
+    prompt: str | PromptObject | list[str | TokenId | PromptObject | list[TokenId]]
+    """With llama-server's object for a prompt with pictures and sounds."""
     suffix: str | None = None
     echo: bool | None = None
     logprobs: int | None = None
@@ -198,25 +201,32 @@ class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
             return []
         if self.suffix:
             raise exclusive("echo", "suffix", param="echo")
-        return self._prompts()
+        return self._without_media("echo")
 
     def sources(self) -> list[dict[str, Any]]:
-        suffix = {"suffix": self.suffix} if self.suffix else {}
-        return [{**prompt, **suffix} for prompt in self._prompts()]
+        if not self.suffix:
+            return self._prompts()
+        return [{**prompt, "suffix": self.suffix} for prompt in self._without_media("suffix")]
+
+    def _without_media(self, field: str) -> list[dict[str, Any]]:
+        prompts = self._prompts()
+        if any("prompt_parts" in prompt for prompt in prompts):
+            raise exclusive(field, "multimodal_data", param=field)
+        return prompts
 
     def _prompts(self) -> list[dict[str, Any]]:
-        if isinstance(self.prompt, str):
-            return [{"prompt": self.prompt}]
+        if isinstance(self.prompt, str | PromptObject):
+            return [_prompt(self.prompt, "prompt")]
         if not self.prompt:
             raise InvalidParameter("prompt must not be an empty array", param="prompt")
         kinds = {type(item) for item in self.prompt}
         if kinds == {int}:
             return [{"prompt_tokens": tuple(cast(list[int], self.prompt))}]
-        if len(kinds) > 1:
+        if len(kinds - {PromptObject}) > 1 or int in kinds:
             raise InvalidParameter("prompt must be texts, tokens, or arrays of tokens, not a mixture", param="prompt")
-        if kinds == {str}:
-            return [{"prompt": prompt} for prompt in self.prompt]
-        return [{"prompt_tokens": tuple(cast(list[int], prompt))} for prompt in self.prompt]
+        return [
+            _prompt(each, f"prompt[{index}]") for index, each in enumerate(self.prompt) if not isinstance(each, int)
+        ]
 
     @property
     def num_candidates(self) -> int:
@@ -230,6 +240,20 @@ class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
                 "best_of above n cannot be streamed: all answers are needed to compare", param="best_of"
             )
         return best_of
+
+
+def _prompt(given: str | PromptObject | list[TokenId], path: str) -> dict[str, Any]:
+    """A prompt, as fields of `GenerationRequest`. Raises `InvalidParameter`."""
+    item = given.prompt(path) if isinstance(given, PromptObject) else given
+    if isinstance(item, str):
+        return {"prompt": put_back(item)}
+    if isinstance(item, MarkedPrompt):
+        return item.source()
+    tokens = tuple(each for each in item if not isinstance(each, str))
+    if len(tokens) < len(item):
+        where = f"{path}.prompt_string"
+        raise InvalidParameter(f"{where} must be a text or tokens, not a mixture", param=where)
+    return {"prompt_tokens": tokens}
 
 
 def _count(name: str, value: int | None) -> int:
