@@ -265,12 +265,21 @@ class Client:
         asked = {"model": model, "tokens": list(tokens), "special": special}
         return self._post("/detokenize", asked, replies.Content).content
 
-    def count_tokens(self, model: str, prompt: str | Sequence[Message]) -> int:
-        """Length of the prompt of a text or, by the chat template, of a conversation. Raises `LocalLLMError`s."""
-        if not isinstance(prompt, str):
-            asked = {"model": model, "messages": [to_json_values(message, {}) for message in prompt]}
-            prompt = self._post("/apply-template", asked, replies.Prompt).prompt
-        return len(self.tokenize(model, prompt))
+    def count_tokens(
+        self,
+        model: str,
+        prompt: str | Sequence[Message],
+        *,
+        files: Mapping[str, MediaFile] = MappingProxyType({}),
+    ) -> int:
+        """Length of the prompt of a text or, by the chat template, of a conversation. Raises `LocalLLMError`s.
+
+        files: those of the messages' pictures and sounds, by digest.
+        """
+        if isinstance(prompt, str):
+            return len(self.tokenize(model, prompt))
+        asked = {"model": model, "messages": [to_json_values(message, files) for message in prompt]}
+        return self._post("/v1/chat/completions/input_tokens", asked, replies.CountedTokens).input_tokens
 
     def close(self) -> None:
         self._http.close()

@@ -66,7 +66,7 @@ def deltas(response: httpx.Response) -> Generator[Delta]:
         if chunk.localllm.limit == "timeout":
             reason = "timeout"
         limit = chunk.localllm.limit or limit
-        timings = chunk.timings or timings
+        timings = timings if chunk.timings is None else chunk.timings.to_timings()
         if chunk.usage is not None and reason is not None:
             is_full, is_closed = limit == "context", limit == "closed"
             usage = chunk.usage.to_usage()

@@ -139,8 +139,15 @@ class Choice(msgspec.Struct, frozen=True):
         return Delta(self.delta.content or "", num_tokens, thought=thought, calls=calls, notes=notes)
 
 
-class CachedTokens(msgspec.Struct, frozen=True):
+class PromptDetails(msgspec.Struct, frozen=True):
+    """How many tokens of the prompt were cached, and what others than text stand for."""
+
     cached_tokens: int = 0
+    image_tokens: int = 0
+    audio_tokens: int = 0
+    document_pages: int = 0
+    document_pages_omitted: int = 0
+    document_chars: int = 0
 
 
 class ThoughtTokens(msgspec.Struct, frozen=True):
@@ -152,27 +159,38 @@ class ThoughtTokens(msgspec.Struct, frozen=True):
 class UsageObject(msgspec.Struct, frozen=True):
     prompt_tokens: int
     completion_tokens: int
-    prompt_tokens_details: CachedTokens = CachedTokens()
+    prompt_tokens_details: PromptDetails = PromptDetails()
     completion_tokens_details: ThoughtTokens = ThoughtTokens()
     shifted_tokens: int = 0
 
     def to_usage(self) -> Usage:
-        cached, details = self.prompt_tokens_details.cached_tokens, self.completion_tokens_details
+        details = self.completion_tokens_details
         return Usage(
-            self.prompt_tokens,
-            self.completion_tokens,
-            cached,
-            self.shifted_tokens,
-            details.reasoning_tokens,
-            details.accepted_prediction_tokens,
-            details.rejected_prediction_tokens,
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+            shifted_tokens=self.shifted_tokens,
+            reasoning_tokens=details.reasoning_tokens,
+            accepted_guesses=details.accepted_prediction_tokens,
+            rejected_guesses=details.rejected_prediction_tokens,
+            **msgspec.structs.asdict(self.prompt_tokens_details),
         )
+
+
+class TimingsObject(msgspec.Struct, frozen=True):
+    queue_s: float
+    prefill_s: float
+    decode_s: float
+    encode_ms: float = 0.0
+    encode_cached: int = 0
+
+    def to_timings(self) -> Timings:
+        return Timings(self.queue_s, self.prefill_s, self.decode_s, self.encode_ms / 1000, self.encode_cached)
 
 
 class Chunk(msgspec.Struct, frozen=True):
     choices: list[Choice] = []
     usage: UsageObject | None = None
-    timings: Timings | None = None
+    timings: TimingsObject | None = None
     error: ErrorObject | None = None
     localllm: Remarks = Remarks()
 
@@ -237,8 +255,8 @@ class Content(msgspec.Struct, frozen=True):
     content: str
 
 
-class Prompt(msgspec.Struct, frozen=True):
-    prompt: str
+class CountedTokens(msgspec.Struct, frozen=True):
+    input_tokens: int
 
 
 class Failure(msgspec.Struct, frozen=True):

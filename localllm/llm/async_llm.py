@@ -242,7 +242,7 @@ class AsyncLLM:
         runtime, conversation = self._owned_runtime(), to_conversation(prompt)
         read = await with_texts(self._documents, conversation.messages, conversation.files)
         whole = Conversation(read.messages, conversation.notes + read.notes, read.files)
-        return await runtime.count(self.info.id, whole, rendering)
+        return (await runtime.count(self.info.id, whole, rendering)).tokens
 
     @keywords.EMBED.spell_out
     async def embed(self, texts: Texts, **given: Unpack[EmbedArguments]) -> npt.NDArray[np.float32]:

@@ -31,7 +31,7 @@ from localllm.supervisor.pending import Pending, TimedT, with_less_time
 from localllm.supervisor.session import Session
 from localllm.supervisor.supervisor import Supervisor
 from localllm.system.worker_threads import Threads
-from localllm.types import GenerationRequest, LoadedModel, Media, MediaFile, Message, Rendering, SoundCuts
+from localllm.types import GenerationRequest, LoadedModel, Media, MediaFile, Message, PromptCount, Rendering, SoundCuts
 from localllm.types.conversation import Conversation
 from localllm.types.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 from localllm.types.load_options import LoadOptions
@@ -239,10 +239,10 @@ class Runtime:
         `NoChatTemplate`, `TemplateError`."""
         return str(await self._call(model_id, "render", tuple(messages), rendering, marker))
 
-    async def count(self, model_id: str, said: Conversation, rendering: Rendering = NO_RENDERING) -> int:
+    async def count(self, model_id: str, said: Conversation, rendering: Rendering = NO_RENDERING) -> PromptCount:
         """How many tokens a conversation's prompt has, with rows of media. Raises as `render`, `InvalidParameter`."""
         args = (said.messages, rendering, self._settings.max_tokenize_bytes)
-        return int(await self._call(model_id, "count", *args, files=said.files))
+        return PromptCount(*await self._call(model_id, "count", *args, files=said.files))
 
     async def cut_sound(self, model_id: str, sound: Media, file: MediaFile) -> SoundCuts:
         """Where a long sound is to be cut, to be read in parts. Raises `InvalidParameter`, `UnsupportedParameter`."""

@@ -71,6 +71,7 @@ from localllm.types.structures import GrammarLimits as GrammarLimits
 from localllm.types.structures import Structure as Structure
 from localllm.types.structures import Tags as Tags
 from localllm.types.usage import CacheReport as CacheReport
+from localllm.types.usage import PromptCount as PromptCount
 from localllm.types.usage import Timings as Timings
 from localllm.types.usage import Usage as Usage
 

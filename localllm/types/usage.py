@@ -41,6 +41,15 @@ class Usage(msgspec.Struct, frozen=True):
         return self.prompt_tokens + self.completion_tokens
 
 
+class PromptCount(msgspec.Struct, frozen=True):
+    """The tokens of a prompt that is counted and not computed."""
+
+    tokens: int
+    image_tokens: int = 0
+    """How many of them are rows of pictures, and of sounds."""
+    audio_tokens: int = 0
+
+
 def with_documents(usage: Usage, taken: Iterable[DocumentTaken]) -> Usage:
     """The usage of an answer to a request with these documents."""
     all_taken = tuple(taken)

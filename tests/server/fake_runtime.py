@@ -29,6 +29,7 @@ from localllm.types import (
     Message,
     ModelDefaults,
     ModelInfo,
+    PromptCount,
     Rendering,
     SamplingParams,
     SoundCuts,
@@ -337,11 +338,12 @@ class FakeRuntime(Runtime):
         read, _ = readable(messages, self.reads, model_id, TEXT_ONLY)
         return "".join(f"<{message.role}>{message.content}{marker * len(message.media)}" for message in read)
 
-    async def count(self, model_id: str, said: Conversation, rendering: Rendering = NO_RENDERING) -> int:
-        """As many tokens as bytes, and four for each picture that it reads."""
+    async def count(self, model_id: str, said: Conversation, rendering: Rendering = NO_RENDERING) -> PromptCount:
+        """As many tokens as bytes, and four for each picture and sound that it reads."""
         text = await self.render(model_id, said.messages, rendering)
-        seen = [medium for message in said.messages for medium in message.media if medium.kind in self.reads]
-        return len(await self.tokenize(model_id, text)) + 4 * len(seen)
+        kinds = [medium.kind for message in said.messages for medium in message.media if medium.kind in self.reads]
+        num_text, num_audio = len(await self.tokenize(model_id, text)), 4 * kinds.count("audio")
+        return PromptCount(num_text + 4 * len(kinds), 4 * len(kinds) - num_audio, num_audio)
 
     async def cut_sound(self, model_id: str, sound: Media, file: MediaFile) -> SoundCuts:  # noqa: ARG002
         """Two parts of a second each."""

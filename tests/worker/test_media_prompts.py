@@ -255,7 +255,7 @@ def test_tokens_are_counted_with_rows_and_a_prompt_that_is_too_long_says_how_man
     prepared = Prepared(child, reader, ctx=20)
     messages = tuple(user(picture("a")) for _ in range(4))
     prepared.preparer.call(Call(1, "count", (messages, Rendering(), 0)))
-    assert prepared.next() == Reply(1, 1 + 4 * (1 + 2 + NUM_ROWS) + 1)
+    assert prepared.next() == Reply(1, (1 + 4 * (1 + 2 + NUM_ROWS) + 1, 4 * NUM_ROWS, 0))
     prepared.preparer.call(Call(2, "render", (messages[:1], Rendering())))
     assert prepared.next() == Reply(2, "<|user|>[image]<|assistant|>")
     prepared.submit(3, *messages)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from starlette.requests import Request
 
 from localllm.server.edge import sse
 from localllm.server.state import ServerState
 from localllm.server.watching.tally import tally_of
-from localllm.types import MediaFile, Message, Rendering
+from localllm.types import MediaFile, Message, PromptCount, Rendering
 from localllm.types.conversation import Conversation
 
 
@@ -19,15 +20,23 @@ class TokenCount(msgspec.Struct, frozen=True):
 
     input_tokens: int
     object: str
+    image_tokens: int | UnsetType = UNSET
+    """Ours: how many of these are of pictures, if there are any; and of sounds."""
+    audio_tokens: int | UnsetType = UNSET
 
 
-async def num_prompt_tokens(
+def token_count(count: PromptCount, object: str) -> TokenCount:
+    """The reply with these numbers."""
+    return TokenCount(count.tokens, object, count.image_tokens or UNSET, count.audio_tokens or UNSET)
+
+
+async def count_prompt(
     request: Request,
     model: str | None,
     messages: Sequence[Message],
     rendering: Rendering,
     files: tuple[MediaFile, ...] = (),
-) -> int:
+) -> PromptCount:
     """The number of tokens in the rendered prompt, with documents and the rows of pictures and sounds.
 
     Raises `ModelNotFound`, `NoChatTemplate`, `TemplateError`, `ClientGone`.

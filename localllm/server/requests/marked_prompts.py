@@ -66,11 +66,15 @@ def _marked(text: str, given: Sequence[str], path: str) -> MarkedPrompt:
             param=f"{path}.multimodal_data",
         )
     reading = MediaReading()
-    made: list[str | Media] = [*filter(None, [put_back(texts[0])])]
-    for number, (each, behind) in enumerate(zip(given, texts[1:], strict=True)):
-        where = f"{path}.multimodal_data[{number}]"
-        medium = reading.image(each, where)
+    media = [reading.image(each, f"{path}.multimodal_data[{number}]") for number, each in enumerate(given)]
+    return MarkedPrompt(between(texts, media), reading.files)
+
+
+def between(texts: Sequence[str], media: Sequence[Media]) -> tuple[str | Media, ...]:
+    """Texts, one more than media, with these between them. Raises `InvalidParameter` for a document."""
+    made: list[str | Media] = [texts[0]]
+    for medium, behind in zip(media, texts[1:], strict=True):
         if medium.kind == "document":
-            raise InvalidParameter(f"{where} is a document; put its text into the prompt", param=where)
-        made += [medium, *filter(None, [put_back(behind)])]
-    return MarkedPrompt(tuple(made), reading.files)
+            raise InvalidParameter(f"{medium.param} is a document; put its text into the prompt", param=medium.param)
+        made += [medium, behind]
+    return tuple(put_back(part) if isinstance(part, str) else part for part in made if part != "")

@@ -386,7 +386,7 @@ class Preparer:
     def _count(self, id: int, rendered: RenderedPrompt) -> Iterator[None]:
         with errors_to(partial(self._fail, id)):
             count = yield from self._prompts.count(rendered)
-            self._wanted.answer(Reply(id, count))
+            self._wanted.answer(Reply(id, msgspec.structs.astuple(count)))
 
     def _fail(self, id: int, error: LocalLLMError) -> None:
         self._wanted.answer(Reply(id, None, error.info()))

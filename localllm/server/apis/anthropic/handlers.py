@@ -12,13 +12,13 @@ from starlette.routing import Route
 from localllm.server.answers.generation import asking_of
 from localllm.server.answers.story import drained, encoded, events_of
 from localllm.server.apis.anthropic.events import PING, encode
-from localllm.server.apis.anthropic.replies import TokenCount, error_reply
+from localllm.server.apis.anthropic.replies import error_reply, token_count
 from localllm.server.apis.anthropic.requests import CountRequest, MessagesRequest
 from localllm.server.apis.anthropic.story import Story
 from localllm.server.apis.anthropic.tools import OfferedTools
 from localllm.server.edge import log
 from localllm.server.requests.body import json_response, left_out_header, notes_header
-from localllm.server.requests.counting import num_prompt_tokens
+from localllm.server.requests.counting import count_prompt
 from localllm.server.requests.field_rules import known
 from localllm.server.requests.reading import read
 
@@ -62,7 +62,7 @@ async def count_tokens(request: Request) -> Response:
     conversation, rendering = body.prompt(offered)
     body.params()  # refuses values that the request itself would be refused for
     said, files = conversation.messages, conversation.files
-    count = TokenCount(await num_prompt_tokens(request, body.model, said, rendering, files))
+    count = token_count(await count_prompt(request, body.model, said, rendering, files))
     return json_response(count, headers | notes_header(conversation.notes))
 
 

@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw, UnsetType
 from localllm.errors import ContextLengthExceeded, LocalLLMError, UnsupportedParameter, clipped
 from localllm.server.answers.remarks import Remarks, TimingsObject, finish_reason
 from localllm.server.errors import MAX_MESSAGE_CHARS, parts_of, public_message, status_of
-from localllm.types import Finish, Usage
+from localllm.types import Finish, PromptCount, Usage
 
 StopReason = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use"]
 
@@ -63,6 +63,9 @@ class MessageUsage(msgspec.Struct, frozen=True):
     document_pages_omitted: int | UnsetType = UNSET
     document_chars: int | UnsetType = UNSET
     """Characters of documents in the prompt; present if there are any."""
+    image_tokens: int | UnsetType = UNSET
+    """Ours: how many tokens of the prompt are of pictures, if there are any; and of sounds."""
+    audio_tokens: int | UnsetType = UNSET
 
 
 class MessageObject(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +85,9 @@ class MessageObject(msgspec.Struct, frozen=True, kw_only=True):
 
 class TokenCount(msgspec.Struct, frozen=True):
     input_tokens: int
+    image_tokens: int | UnsetType = UNSET
+    """Ours: how many of these are of pictures, if there are any; and of sounds."""
+    audio_tokens: int | UnsetType = UNSET
 
 
 class NoThreads(msgspec.Struct, frozen=True, tag_field="error_code", tag="thread_unsupported_request"):
@@ -114,7 +120,14 @@ def usage_of(usage: Usage) -> MessageUsage:
         usage.document_pages or UNSET,
         usage.document_pages_omitted or UNSET,
         usage.document_chars or UNSET,
+        usage.image_tokens or UNSET,
+        usage.audio_tokens or UNSET,
     )
+
+
+def token_count(count: PromptCount) -> TokenCount:
+    """The numbers of a prompt that is only counted."""
+    return TokenCount(count.tokens, count.image_tokens or UNSET, count.audio_tokens or UNSET)
 
 
 def stop_reason(finish: Finish, *, calls: bool) -> StopReason:

@@ -31,10 +31,12 @@ from localllm.server.apis.ollama.truncating import LEFT_OUT, room_of, shortened
 from localllm.server.edge import sse
 from localllm.server.edge.callers import caller_of
 from localllm.server.requests.body import json_response, notes_header
+from localllm.server.requests.marked_prompts import MARKER, between
 from localllm.server.state import ServerState
-from localllm.types import GenerationRequest, LoadedModel, Message
+from localllm.types import GenerationRequest, LoadedModel, Message, Rendering
 from localllm.types.states import RunningModel
 
+NO_RENDERING = Rendering()
 STAYS_S = 1.0
 """If a model is unloaded sooner than this, `context` is omitted from the reply."""
 
@@ -162,9 +164,19 @@ async def _continued(state: ServerState, id: str, made_of: GenerationRequest, co
     """The prompt appended to the tokens of an earlier prompt and answer."""
     if made_of.messages is None:
         return made_of
-    text = await state.runtime.render(id, made_of.messages, made_of.rendering)
+    media = [medium for message in made_of.messages for medium in message.media]
+    text = await state.runtime.render(id, made_of.messages, made_of.rendering, marker=MARKER)
+    kept = msgspec.structs.replace(made_of, messages=None, rendering=NO_RENDERING)
+    if media:
+        added = await state.runtime.tokenize(id, "")  # at the start of a text; and of these tokens
+        begin = len(added) if context[: len(added)] == added else 0
+        before = b"".join(await state.runtime.pieces(id, context[begin:])).decode("utf-8", "replace")
+        texts = (before + text).split(MARKER)
+        if len(texts) != len(media) + 1:
+            raise InvalidParameter("images: the model's template does not place them; use /api/chat", param="images")
+        return msgspec.structs.replace(kept, prompt_parts=between(texts, media))
     tokens = await state.runtime.tokenize(id, text, add_special=False)
-    return GenerationRequest(prompt_tokens=(*context, *tokens), params=made_of.params, structure=made_of.structure)
+    return msgspec.structs.replace(kept, prompt_tokens=(*context, *tokens))
 
 
 async def _context(state: ServerState, id: str, body: GenerateRequest, text: str) -> list[int] | None:

@@ -64,6 +64,12 @@ class ChatReply(msgspec.Struct, frozen=True, kw_only=True):
     prompt_eval_duration: int | msgspec.UnsetType = msgspec.UNSET
     eval_count: int | msgspec.UnsetType = msgspec.UNSET
     eval_duration: int | msgspec.UnsetType = msgspec.UNSET
+    image_eval_count: int | msgspec.UnsetType = msgspec.UNSET
+    """Ours, for prompts with pictures or sounds: how many tokens of `prompt_eval_count` these are, the time that they
+    took, and how many of them, or of their tiles, were known already."""
+    audio_eval_count: int | msgspec.UnsetType = msgspec.UNSET
+    encode_duration: int | msgspec.UnsetType = msgspec.UNSET
+    encode_cached_count: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class GenerateReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,6 +90,12 @@ class GenerateReply(msgspec.Struct, frozen=True, kw_only=True):
     prompt_eval_duration: int | msgspec.UnsetType = msgspec.UNSET
     eval_count: int | msgspec.UnsetType = msgspec.UNSET
     eval_duration: int | msgspec.UnsetType = msgspec.UNSET
+    image_eval_count: int | msgspec.UnsetType = msgspec.UNSET
+    """Ours, for prompts with pictures or sounds: how many tokens of `prompt_eval_count` these are, the time that they
+    took, and how many of them, or of their tiles, were known already."""
+    audio_eval_count: int | msgspec.UnsetType = msgspec.UNSET
+    encode_duration: int | msgspec.UnsetType = msgspec.UNSET
+    encode_cached_count: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class EmbedReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,6 +145,19 @@ def metrics(finish: Finish, load_s: float, total_s: float) -> dict[str, Any]:
         "prompt_eval_duration": nanoseconds(finish.timings.prefill_s),
         "eval_count": finish.usage.completion_tokens,
         "eval_duration": nanoseconds(finish.timings.decode_s),
+        **_media_metrics(finish),
+    }
+
+
+def _media_metrics(finish: Finish) -> dict[str, Any]:
+    usage, timings = finish.usage, finish.timings
+    if not usage.image_tokens and not usage.audio_tokens:
+        return {}
+    return {
+        "image_eval_count": usage.image_tokens or msgspec.UNSET,
+        "audio_eval_count": usage.audio_tokens or msgspec.UNSET,
+        "encode_duration": nanoseconds(timings.encode_s),
+        "encode_cached_count": timings.cached_encodes or msgspec.UNSET,
     }
 
 

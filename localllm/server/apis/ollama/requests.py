@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
 
 import msgspec
@@ -20,10 +21,14 @@ from localllm.server.apis.ollama.messages import (
     tooling,
 )
 from localllm.server.requests.field_rules import Fates, RefusedField
+from localllm.server.requests.marked_prompts import between
 from localllm.server.requests.values import exclusive
-from localllm.types import GenerationRequest, Message, TokenId
+from localllm.types import GenerationRequest, Media, Message, TokenId
 from localllm.types.embeddings import EmbeddingRequest
 from localllm.types.states import NewModel
+
+_TAG = re.compile(r"\[img-([0-9]{1,4})\]")
+"""The place of an image in a prompt without a template."""
 
 
 class ChatRequest(AnswerFields, frozen=True, kw_only=True):
@@ -67,7 +72,8 @@ class GenerateRequest(AnswerFields, frozen=True, kw_only=True):
 
     prompt: str | None = None
     images: list[str] | None = None
-    """Base64 or data URLs of pictures, and of sounds where the model hears; shown before the prompt."""
+    """Base64 or data URLs of pictures, and of sounds where the model hears; shown before the prompt, or in a raw one at
+    `[img-0]`, `[img-1]` ..."""
     suffix: str | None = None
     """The model fills in between prompt and suffix."""
     system: str | None = None
@@ -82,18 +88,33 @@ class GenerateRequest(AnswerFields, frozen=True, kw_only=True):
             raise exclusive("suffix", "context", param="suffix")
         if self.raw and (self.system or self.context):
             raise InvalidParameter("raw mode does not support template, system, or context", param="raw")
-        if self.images and (self.raw or self.suffix or self.context):
-            raise exclusive("images", "raw" if self.raw else "suffix" if self.suffix else "context", param="images")
+        if self.images and self.suffix:
+            raise exclusive("images", "suffix", param="images")
         params, structure = self.params(), self.structure()  # also without a prompt
         if not self.prompt and not self.images:
             return None
         source: dict[str, Any] = {"prompt": self.prompt}
+        reading = MediaReading()
         if self.suffix:
             source["suffix"] = self.suffix
+        elif self.raw and self.images:
+            source = {"prompt_parts": self._tagged(reading), "media": reading.files}
         elif not self.raw:
-            reading = MediaReading()
             source = {"messages": self.messages(reading), "rendering": self.rendering(), "media": reading.files}
         return GenerationRequest(**source, params=params, structure=structure)
+
+    def _tagged(self, reading: MediaReading) -> tuple[str | Media, ...]:
+        """A prompt without a template, whose images stand at their tags (`[img-0]`), or before it. Raises
+        `InvalidParameter`."""
+        images = [reading.image(image, f"images[{index}]") for index, image in enumerate(self.images or ())]
+        prompt = self.prompt or ""
+        texts, numbers = _TAG.split(prompt)[::2], [int(number) for number in _TAG.findall(prompt)]
+        if not numbers:
+            return between([""] * len(images) + [prompt], images)
+        if sorted(numbers) != [*range(len(images))]:
+            tags = ", ".join(f"[img-{index}]" for index in range(len(images)))
+            raise InvalidParameter(f"prompt must have each tag of its images once: {tags}", param="prompt")
+        return between(texts, [images[number] for number in numbers])
 
     def messages(self, reading: MediaReading) -> tuple[Message, ...]:
         """The prompt as a conversation turn. Raises `InvalidParameter`."""

@@ -21,7 +21,7 @@ from localllm.server.edge import sse
 from localllm.server.edge.paths import both
 from localllm.server.errors import error_body
 from localllm.server.requests.body import json_response, notes_header
-from localllm.server.requests.counting import TokenCount, num_prompt_tokens
+from localllm.server.requests.counting import count_prompt, token_count
 from localllm.server.requests.marked_prompts import MARKER
 from localllm.server.requests.reading import read
 from localllm.types import GenerationRequest, Media
@@ -47,8 +47,8 @@ async def count_tokens(request: Request) -> Response:
     _, body, headers = await read(request, parse_chat, has_media=True)
     (source,) = body.sources()
     body.params()  # refuses values that the request itself would be refused for
-    count = await num_prompt_tokens(request, body.model, source["messages"], source["rendering"], source["media"])
-    return json_response(TokenCount(count, "chat.completion.input_tokens"), headers | notes_header(source["notes"]))
+    count = await count_prompt(request, body.model, source["messages"], source["rendering"], source["media"])
+    return json_response(token_count(count, "chat.completion.input_tokens"), headers | notes_header(source["notes"]))
 
 
 async def completions(request: Request) -> Response:

@@ -45,7 +45,7 @@ from localllm.server.edge.callers import caller_of
 from localllm.server.edge.paths import both
 from localllm.server.errors import NotFound, PreviousResponseNotFound
 from localllm.server.requests.body import field_notes, json_response, left_out_header, notes_header
-from localllm.server.requests.counting import TokenCount, num_prompt_tokens
+from localllm.server.requests.counting import count_prompt, token_count
 from localllm.server.requests.reading import read
 from localllm.server.state import ServerState
 from localllm.types import MediaFile
@@ -135,8 +135,8 @@ async def count_tokens(request: Request) -> Response:
     given = await _read(request, ResponseRequest)
     body = given.parsed.request
     asked = body.generation(given.conversation, given.offered, given.files)
-    count = await num_prompt_tokens(request, body.model, asked.messages or (), asked.rendering, asked.media)
-    return json_response(TokenCount(count, "response.input_tokens"), given.headers | notes_header(given.said.notes))
+    count = await count_prompt(request, body.model, asked.messages or (), asked.rendering, asked.media)
+    return json_response(token_count(count, "response.input_tokens"), given.headers | notes_header(given.said.notes))
 
 
 async def compact(request: Request) -> Response:
