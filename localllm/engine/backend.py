@@ -281,13 +281,17 @@ Vectors = npt.NDArray[np.float32]
 
 
 class Piece(NamedTuple):
-    """Consecutive tokens of one text, at positions `[start, start + len(tokens))`, computed in a place of their own."""
+    """Consecutive tokens of one text, or media rows, from index `start` on, computed in a place of their own."""
 
     place: int
     start: int
     tokens: Sequence[int]
     is_last: bool
     """Whether it ends its text."""
+    num_saved: int = 0
+    """How many positions fewer than tokens stand before it, or before the span that it is of."""
+    media: MediaPart | None = None
+    """The rows whose pseudo ids `tokens` are. A piece with rows is alone in its batch."""
 
 
 class EmbeddingBackend(Protocol):

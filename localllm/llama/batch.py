@@ -110,6 +110,11 @@ class RowsBatch:
         self._wants_logits[count - num_outputs : count] = 1
         self.struct.n_tokens = count
 
+    def want(self, rows: slice) -> None:
+        """Of the last `fill`: what is computed of these rows is wanted, and of no others."""
+        self._wants_logits[: self.struct.n_tokens] = 0
+        self._wants_logits[rows] = 1
+
     def _point(self, name: str, array: npt.NDArray[Any]) -> None:
         kind = {field[0]: field[1] for field in self.struct._fields_}[name]
         setattr(self.struct, name, ctypes.cast(ctypes.c_void_p(array.ctypes.data), kind))

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from localllm.engine.backend import BackendError, Piece, Vectors
+from localllm.engine.backend import BackendError, MediaPart, Piece, Vectors
 from localllm.errors import LoadFailed
+from localllm.llama.batch import RowsBatch
 from localllm.llama.enums import flash_attn_type, pooling_type
 from localllm.llama.hidden import HiddenRows
 from localllm.llama.library import Library
@@ -99,6 +100,9 @@ class LlamaEmbedder:
         self._token_dim: int = self._api.llama_model_n_embd_out(model.handle)
         self.dimensions = 1 if pooling == "rank" else self._token_dim
         self._batch = _Batch(self._api, self.batch_tokens)
+        self._media: RowsBatch | None = None
+        if causal and model.takes_rows:
+            self._media = RowsBatch(self._api, self.batch_tokens, model.input_width, model.position_sections)
         self._begun: dict[int, list[Vectors]] = {}
         """For each partly computed text, by its place: what pooling needs of the computed part."""
         self._hidden: HiddenRows | None = None
@@ -109,8 +113,12 @@ class LlamaEmbedder:
     def compute(self, pieces: Sequence[Piece]) -> list[Vectors | None]:
         """Computes the pieces in one batch. Raises `BackendError`; then the texts of these pieces must start over."""
         parts = [_wanted(piece, self._pooling) for piece in pieces]
-        self._batch.fill(pieces, parts if self._hidden else None)
-        status = self._compute(self._context, self._batch.struct)
+        media = pieces[0].media
+        if media is None:
+            self._batch.fill(pieces, parts if self._hidden else None)
+            status = self._compute(self._context, self._batch.struct)
+        else:
+            status = self._compute_rows(pieces[0], media, parts[0])
         if status != 0:
             for piece in pieces:
                 self.forget(piece.place)
@@ -123,6 +131,27 @@ class LlamaEmbedder:
             if piece.is_last:
                 self.forget(piece.place)
         return results
+
+    def _compute_rows(self, piece: Piece, media: MediaPart, part: slice) -> int:
+        """As `llama_decode` of tokens. Raises `BackendError`."""
+        rows, count = self._media, len(piece.tokens)
+        if rows is None or media.rows.shape != (count, rows.width):
+            raise BackendError(f"the model takes no media rows of shape {media.rows.shape}")
+        if count > rows.capacity:  # llama.cpp would end the process
+            raise BackendError(f"{count} rows that must be computed together; at most {rows.capacity} are")
+        shares_positions = media.extent is not None and media.extent.shares_positions
+        position = piece.start - piece.num_saved
+        if media.planes is not None and not shares_positions:
+            position -= int(media.planes.numbers[0, 0])
+        rows.fill(piece.place, position, media, 0)
+        rows.want(part if self._hidden else slice(0, count))
+        if media.is_causal:
+            return int(self._compute(self._context, rows.struct))
+        self._api.llama_set_causal_attn(self._context, False)
+        try:
+            return int(self._compute(self._context, rows.struct))
+        finally:
+            self._api.llama_set_causal_attn(self._context, True)
 
     def set_threads(self, threads: int) -> None:
         if threads != self._threads:
@@ -238,7 +267,8 @@ class _Batch:
             if parts is not None:
                 self._is_wanted[begin + parts[number].start : begin + parts[number].stop] = 1
             self._tokens[begin:end] = piece.tokens
-            self._positions[begin:end] = np.arange(piece.start, piece.start + len(piece.tokens))
+            start = piece.start - piece.num_saved
+            self._positions[begin:end] = np.arange(start, start + len(piece.tokens))
             self._places[begin:end] = piece.place
         self.struct.n_tokens = end
 

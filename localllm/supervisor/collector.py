@@ -1,4 +1,4 @@
-"""Collects the vectors of one request, in the request's order. Lives on one event loop.
+"""Sends one request for vectors, and collects these in the request's order. Lives on one event loop.
 
 Knows nothing of workers.
 """
@@ -8,15 +8,27 @@ from __future__ import annotations
 import asyncio
 from itertools import accumulate
 
+from msgspec.structs import replace
+
 from localllm.errors import LocalLLMError
-from localllm.types.embeddings import Embeddings
-from localllm.worker.messages import Tokenized, Vectors
+from localllm.types import MediaFile
+from localllm.types.embeddings import EmbeddingRequest, Embeddings, RerankRequest
+from localllm.worker.messages import Embed, Tokenized, Vectors
+
+
+def embed_frame(id: int, request: EmbeddingRequest | RerankRequest) -> Embed:
+    """For the worker, without the bytes of pictures and sounds."""
+    if isinstance(request, RerankRequest):
+        return Embed(id, None, request)
+    return Embed(id, replace(request, media=()) if request.media else request, None)
 
 
 class Collector:
     """`result` resolves once everything has arrived, or fails with the error."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, files: tuple[MediaFile, ...] = ()) -> None:
+        """`files`: of the pictures and sounds among the texts."""
+        self.files = files
         self.result: asyncio.Future[Embeddings] = loop.create_future()
         self._expected: Tokenized | None = None
         self._data = bytearray()

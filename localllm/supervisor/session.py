@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from localllm.errors import Draining, InternalError, LocalLLMError, RequestTimeout, WorkerCrashed, from_info
 from localllm.supervisor import text_queue
-from localllm.supervisor.collector import Collector
+from localllm.supervisor.collector import Collector, embed_frame
 from localllm.supervisor.open_calls import OpenCalls
 from localllm.supervisor.pending import DEADLINE_GRACE_S, Pending, remaining
 from localllm.supervisor.process import WorkerProcess
@@ -33,7 +33,6 @@ from localllm.worker.messages import (
     Call,
     Cancel,
     Deltas,
-    Embed,
     Failed,
     File,
     Hello,
@@ -212,11 +211,9 @@ class Session:
     async def _embed(self, request: EmbeddingRequest | RerankRequest) -> Embeddings:
         if self._death is not None:
             raise self._death
-        id, collector, num_texts = next(self._ids), Collector(self._loop), text_queue.count(request)
-        if isinstance(request, RerankRequest):
-            self._process.send(Embed(id, None, request))
-        else:
-            self._process.send(Embed(id, request, None))
+        files = request.media if isinstance(request, EmbeddingRequest) else ()
+        id, collector, num_texts = next(self._ids), Collector(self._loop, files), text_queue.count(request)
+        self._process.send(embed_frame(id, request))
         self._collectors[id] = collector
         self._num_texts += num_texts
         timer = None
@@ -333,9 +330,9 @@ class Session:
             self._fail_load(from_info(message.error))
 
     def _send_files(self, message: NeedFiles) -> None:
-        pending = self._find(message.id)
+        pending, collector = self._find(message.id), self._collectors.get(message.id)
         there = self._calls.files_of(message.id) if pending is None else pending.request.media
-        files = {file.digest: file for file in there}
+        files = {file.digest: file for file in (there if collector is None else collector.files)}
         try:
             for digest in message.digests if files else ():
                 if digest not in files:
@@ -345,6 +342,8 @@ class Session:
             if pending is not None:
                 self.withdraw(pending)
                 pending.fail(error)
+            elif collector is not None:
+                collector.fail(error)
             else:
                 self._calls.fail(message.id, error)
 

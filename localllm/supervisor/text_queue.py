@@ -15,9 +15,10 @@ def count(request: EmbeddingRequest | RerankRequest) -> int:
         if not request.documents:
             raise InvalidParameter("give at least one document", param="documents")
         return len(request.documents)
-    if (request.texts is None) == (request.tokens is None):
+    given = [items for items in (request.texts, request.tokens, request.parts) if items is not None]
+    if len(given) != 1:
         raise InvalidParameter("give texts or token arrays, one of them", param="input")
-    items = request.tokens if request.texts is None else request.texts
+    (items,) = given
     if not items:
         raise InvalidParameter("give at least one text", param="input")
     return len(items)

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import msgspec
 
-from localllm.types import MAX_TOKEN_ID, TokenId
+from localllm.types import MAX_TOKEN_ID, Media, MediaFile, TokenId
 from localllm.types.ranges import check_range, check_token_ids
 
 
 class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Exactly one of `texts` and `tokens` is set; each item becomes one vector, or one per token."""
+    """Exactly one of `texts`, `tokens` and `parts` is set; each item becomes one vector, or one per token."""
 
     texts: tuple[str, ...] | None = None
     tokens: tuple[tuple[TokenId, ...], ...] | None = None
+    parts: tuple[tuple[str | Media, ...], ...] | None = None
+    """Texts with pictures and sounds between them."""
+    media: tuple[MediaFile, ...] = ()
+    """For parts: their bytes, sent to the worker only when it asks for them."""
     dimensions: int | None = None
     """Keep only this many leading numbers of each vector; None: all."""
     normalize: bool = True

@@ -60,6 +60,7 @@ from localllm.worker.messages import (
     down_decoder,
 )  # fmt: skip
 from localllm.worker.outbox import Outbox
+from localllm.worker.prompts.media_texts import MediaTexts
 from localllm.worker.prompts.preparer import Preparer
 from localllm.worker.prompts.prompt_parts import MediaReader
 from localllm.worker.prompts.rendering import Renderer
@@ -188,6 +189,7 @@ class Worker:
             self._preparer.submit(message)
         elif isinstance(message, File):
             self._preparer.put(message)
+            self._texts.put(message)
         elif isinstance(message, Cancel):
             self._cancel(message.id)
         elif isinstance(message, Embed):
@@ -301,7 +303,8 @@ class Worker:
         """Start the preparers."""
         model, tokens = self._model, loaded.grammar_tokens
         assert model is not None
-        self._texts = TextPreparer(model, loaded.vocab, engine, embedder, self.outbox.put)
+        media_texts = MediaTexts(model, loaded.vocab, media, self.outbox.put)
+        self._texts = TextPreparer(model, loaded.vocab, engine, embedder, self.outbox.put, media_texts)
         self._preparer = Preparer(
             model,
             loaded.vocab,

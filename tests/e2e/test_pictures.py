@@ -164,6 +164,39 @@ def test_a_prompt_with_markers_is_the_chats_and_has_its_cache(http: httpx.Client
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, "prompt.multimodal_data[0]")
 
 
+def test_texts_with_pictures_have_vectors(http: httpx.Client) -> None:
+    """Equal ones in every form, whatever is computed beside them; others for other pictures, and without."""
+
+    def vectors(*items: Any, **fields: Any) -> list[list[float]]:
+        response = http.post("/v1/embeddings", json={"input": list(items), **fields})
+        assert response.status_code == 200, response.text
+        return [each["embedding"] for each in response.json()["data"]]
+
+    def item(color: str) -> dict[str, Any]:
+        return {"content": [{"type": "text", "text": "What "}, image_part(color), {"type": "text", "text": "?"}]}
+
+    marker = http.get("/props").json()["media_marker"]
+    bare = base64.b64encode(picture("red")).decode()
+    marked = {"prompt_string": f"What {marker}?", "multimodal_data": [bare]}
+    sound = {"type": "input_audio", "input_audio": {"data": base64.b64encode(noise(True)).decode(), "format": "wav"}}
+    found = vectors(item("red"), marked, item("green"), "What ?", {"content": [sound]}, "word " * 300)
+    assert found[0] == found[1]
+    assert len({tuple(each) for each in found}) == 5
+    assert np.allclose(vectors(item("red"))[0], found[0], atol=1e-5)
+    native = http.post("/embeddings", json={"content": [marked]}).json()
+    assert np.allclose(native[0]["embedding"][0], found[0], atol=1e-5)
+    answer = http.post("/v1/embeddings", json={"input": item("red")}).json()
+    assert answer["usage"]["prompt_tokens"] == 16 + len("What ?")
+    for broken, says in ((HOSTILE["garbage"], "picture"), (HOSTILE["bomb"], "megapixels")):
+        part = {"type": "image_url", "image_url": {"url": data_url(broken)}}
+        refused = http.post("/v1/embeddings", json={"input": ["a", {"content": [part]}]})
+        error = refused.json()["error"]
+        assert (refused.status_code, error["param"]) == (400, "input[1].content[0]"), error
+        assert says in error["message"]
+    long = {"content": [image_part("red"), {"type": "text", "text": "word " * 5000}]}
+    assert http.post("/v1/embeddings", json={"input": long, "truncate": True}).json()["error"]["param"] == "input"
+
+
 def test_pictures_and_sounds_are_told_apart_by_content_and_order(http: httpx.Client) -> None:
     assert text_of(chat(http, [image_part("red"), image_part("blue")])) == "blue"
     assert text_of(chat(http, [image_part("blue"), image_part("red")])) == "red"

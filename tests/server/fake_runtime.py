@@ -403,11 +403,14 @@ class FakeRuntime(Runtime):
         )
 
     async def embed(self, model_id: str, request: EmbeddingRequest, *, keep_alive_s: float | None = None) -> Embeddings:
-        """A text has as many tokens as bytes, and without pooling as many vectors."""
+        """A text has as many tokens as bytes, and four for each picture, and without pooling as many vectors."""
+        readable([Message("user", "", parts=parts) for parts in request.parts or ()], self.reads, model_id, TEXT_ONLY)
         self.embedded.append(request)
         await self._begin(model_id, keep_alive_s)
         items: list[Sequence[int]] = [text.encode() for text in request.texts or ()]
         items += request.tokens or ()
+        for parts in request.parts or ():
+            items.append(b"".join(part.encode() if isinstance(part, str) else b"####" for part in parts))
         per_token = self.models[0].pooling == "none"
         numbers = array.array("f")
         for number, item in enumerate(items):

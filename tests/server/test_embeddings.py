@@ -18,11 +18,17 @@ from hypothesis import strategies as st
 from localllm.errors import ContextLengthExceeded, QueueFull, WorkerCrashed
 from localllm.server.answers.decimals import short_decimals
 from localllm.server.apis.embeddings.encoding import embedding_list
+from localllm.server.requests.marked_prompts import MARKER
 from localllm.settings.config import Settings
+from localllm.types import Media
 from localllm.types.embeddings import EmbeddingRequest, Embeddings
+from tests.documents import made
 from tests.later import openai
+from tests.pictures import LARGE, SMALL, data_url
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import VECTOR, tiny_model
+
+PDF = base64.b64encode(made.pdf(["a"])).decode()
 
 
 @pytest.fixture
@@ -190,20 +196,53 @@ def test_a_field_that_would_change_the_vectors_is_refused_by_name(served: Served
 @pytest.mark.parametrize(
     ("given", "param"),
     [
-        ({"prompt_string": "<__media__>", "multimodal_data": ["AAAA"]}, "input.multimodal_data"),
-        ([{"content": [{"type": "image_url", "image_url": {"url": "data:x"}}]}], "input[0].content[0].type"),
-        ({"content": [{"type": "input_audio", "input_audio": {"data": "AAAA"}}]}, "input.content[0].type"),
-        ({"content": [{"type": "input_video"}]}, "input.content[0].type"),
+        ({"prompt_string": "<__media__>", "multimodal_data": ["AAAA"]}, "input.multimodal_data[0]"),
+        ({"prompt_string": "no marker", "multimodal_data": ["AAAA"]}, "input.multimodal_data"),
+        ({"multimodal_data": ["AAAA"]}, "input.prompt_string"),
+        ([{"content": [{"type": "image_url", "image_url": {"url": "data:x"}}]}], "input[0].content[0]"),
+        ([{"content": [{"type": "image_url", "image_url": {"url": "data:;base64,AAAA"}}]}], "input[0].content[0]"),
+        ({"content": [{"type": "input_audio", "input_audio": {"data": "AAAA"}}]}, "input.content[0]"),
+        ({"content": [{"type": "input_video"}]}, "input.content[0]"),
+        ({"content": [{"type": "file", "file": {"file_data": PDF}}]}, "input.content[0]"),
     ],
 )
 @pytest.mark.parametrize("path", ["/v1/embeddings", "/embeddings"])
-def test_images_and_sounds_are_refused_by_where_they_stand(
+def test_pictures_and_sounds_that_cannot_be_read_are_refused_by_where_they_stand(
     served: Served, path: str, given: object, param: str
 ) -> None:
     response = served.http.post(path, json={"input": given})
     assert response.status_code == 400
     assert param in response.text
     assert served.runtime.embedded == []
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/embeddings", "/embed"])
+def test_a_picture_among_texts_is_embedded_in_both_forms(served: Served, path: str) -> None:
+    served.runtime.reads = frozenset({"image", "audio"})
+    for data in (SMALL, LARGE):
+        bare = base64.b64encode(data).decode()
+        image = {"type": "image_url", "image_url": {"url": data_url(data)}}
+        items = [
+            {"content": [{"type": "text", "text": "a "}, image, {"type": "text", "text": " b"}]},
+            {"prompt_string": f"a {MARKER} b", "multimodal_data": [bare]},
+            "plain",
+            {"content": [image]},
+        ]
+        response = served.http.post(path, json={"inputs" if path == "/embed" else "input": items})
+        assert response.status_code == 200, response.text
+        asked = served.runtime.embedded[-1]
+        assert asked.texts is None
+        assert [file.data for file in asked.media] == [data]
+        shown = [tuple("#" if isinstance(part, Media) else part for part in parts) for parts in asked.parts or ()]
+        assert shown == [("a ", "#", " b"), ("a ", "#", " b"), ("plain",), ("#",)]
+    mixed = served.http.post("/v1/embeddings", json={"input": [{"content": [image]}, [1, 2]]})
+    assert (mixed.status_code, "requests of their own" in mixed.text) == (400, True)
+
+
+def test_text_in_base64_is_embedded_as_text(served: Served) -> None:
+    bare = base64.b64encode(LARGE).decode()
+    assert _post(served, input=[bare, {"prompt_string": bare}]).status_code == 200
+    assert served.runtime.embedded[-1].texts == (bare, bare)
 
 
 def test_llama_servers_own_endpoints_give_an_array_with_an_array_of_vectors_each(served: Served) -> None:

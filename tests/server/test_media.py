@@ -81,7 +81,11 @@ def _user(*content: object) -> list[Any]:
         ),
         ("/api/generate", {"model": "tiny", "prompt": "a", "images": ["AAAA"]}, "images"),
         ("/v1/embeddings", {"input": [{"content": [PICTURE]}]}, "input[0].content[0]"),
-        ("/embeddings", {"content": {"prompt_string": "a", "multimodal_data": ["AAAA"]}}, "content.multimodal_data"),
+        (
+            "/embeddings",
+            {"content": {"prompt_string": "<__media__>", "multimodal_data": ["AAAA"]}},
+            "content.multimodal_data[0]",
+        ),
         ("/v1/rerank", {"query": "q", "documents": ["a", {"image": "data:"}]}, "documents[1].image"),
     ],
 )

@@ -8,7 +8,8 @@ other.
     a job's texts   [0 .. num_begun) computed, or in a batch, or carried     [num_begun .. len(texts)) waiting
 
 A text computed piece by piece is *carried* from batch to batch; there is one such text at a time, and half of every
-batch is left to others.
+batch is left to others. A text with pictures or sounds is always carried, and alone in its batches, which alternate
+with batches of others: a batch has tokens or rows.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import NamedTuple
 from localllm.engine.backend import Piece
 from localllm.engine.scheduling.aging import AGED_S, Turns
 from localllm.engine.scheduling.cost import TILE
+from localllm.engine.spans import NO_SPANS, Spans
 
 
 class TextJob:
@@ -31,6 +33,7 @@ class TextJob:
         id: int,
         texts: Sequence[Sequence[int]],
         *,
+        spans: Sequence[Spans] = (),
         dimensions: int | None = None,
         normalize: bool = False,
         priority: int = 0,
@@ -38,10 +41,11 @@ class TextJob:
         deadline_s: float = math.inf,
         queue_deadline_s: float = math.inf,
     ) -> None:
-        """No text is empty. `dimensions`: keep only the first numbers of each vector; `normalize` is applied after
-        that."""
+        """No text is empty. `spans`: of the pictures and sounds of each text, whose rows are there; empty: none has
+        any. `dimensions`: keep only the first numbers of each vector; `normalize` is applied after that."""
         self.id = id
         self.texts = texts
+        self.spans = spans
         self.dimensions = dimensions
         self.normalize = normalize
         self.priority = priority
@@ -73,6 +77,11 @@ class Text(NamedTuple):
     """Its index in the job."""
     place: int
 
+    @property
+    def spans(self) -> Spans:
+        """Its pictures and sounds."""
+        return self.job.spans[self.number] if self.job.spans else NO_SPANS
+
 
 class Limits(NamedTuple):
     """What the backend can do; see `EmbeddingBackend`."""
@@ -91,6 +100,8 @@ class TextQueue:
         """A text begun and not ended, and how many of its tokens are computed."""
         self._alone: deque[tuple[TextJob, int]] = deque()
         """Texts of a failed batch."""
+        self._is_turn_of_others = False
+        """Whether the next batch has no piece of a carried text with pictures."""
         self._turns = Turns()
 
     @property
@@ -123,7 +134,8 @@ class TextQueue:
 
     def compute_alone(self, texts: Sequence[Text]) -> None:
         """A batch with these texts failed: each starts over, in a batch of its own."""
-        self._carried = None
+        if self._carried is not None and self._carried[0] in texts:
+            self._carried = None
         self._alone.extend((text.job, text.number) for text in texts)
 
     def plan(self, budget: int, limits: Limits, now_s: float) -> list[tuple[Text, Piece]]:
@@ -139,22 +151,29 @@ class TextQueue:
         room = budget
         together = min(budget, limits.together_tokens)
         waiting = [job for job in self._jobs.values() if job.num_begun < len(job.texts)]
-        if self._carried is not None:
-            text, start = self._carried
+        carried = self._carried
+        if carried is not None and carried[0].spans:
+            self._is_turn_of_others = bool(waiting) and not self._alone and not self._is_turn_of_others
+            if not self._is_turn_of_others:
+                return [self._piece(*carried, budget, limits)]
+        elif carried is not None:
+            text, start = carried
             batch.append(
                 self._piece(text, start, budget if not waiting or self._alone else max(1, budget // 2), limits)
             )
             room = together - len(batch[0][1].tokens)
             if self._alone:
                 return batch
-        places = (place for place in range(limits.max_texts) if not batch or place != batch[0][0].place)
+        places = [place for place in range(limits.max_texts) if carried is None or place != carried[0].place]
         may_age = True
-        while waiting and room > 0 and len(batch) < limits.max_texts:
+        while waiting and room > 0 and places:
             job, as_oldest = self._next(waiting, now_s if may_age else -math.inf)
-            fits = len(job.texts[job.num_begun]) <= room
-            if fits or not batch:  # what fits into a batch is never cut
-                batch.append(self._piece(Text(job, job.num_begun, next(places)), 0, room, limits))
-                room = together - sum(len(piece.tokens) for _, piece in batch)
+            text = Text(job, job.num_begun, places[0])
+            fits = len(job.texts[job.num_begun]) <= room and not text.spans
+            if fits or (not batch and carried is None):  # what fits into a batch is never cut
+                del places[0]
+                batch.append(self._piece(text, 0, room, limits))
+                room = 0 if text.spans else together - sum(len(piece.tokens) for _, piece in batch)
                 job.num_begun += 1
                 job.served_s = now_s
                 self._turns.taken(as_oldest=as_oldest)
@@ -162,7 +181,7 @@ class TextQueue:
                 may_age = may_age and not as_oldest  # the next batch begins with it
             if not fits or job.num_begun == len(job.texts):
                 waiting.remove(job)
-        return batch
+        return [self._piece(*carried, budget, limits)] if carried is not None and not batch else batch
 
     def _next(self, waiting: list[TextJob], now_s: float) -> tuple[TextJob, bool]:
         """The job whose text is next, and whether it was chosen because it has waited long."""
@@ -173,14 +192,27 @@ class TextQueue:
         return min(waiting, key=lambda job: (job.priority, job.tokens_had)), False
 
     def _piece(self, text: Text, start: int, room: int, limits: Limits) -> tuple[Text, Piece]:
-        tokens = text.job.texts[text.number]
+        tokens, spans = text.job.texts[text.number], text.spans
         end = min(len(tokens), start + room) if limits.splits_texts else len(tokens)
         if end < len(tokens) and room > TILE:  # half a tile takes as long as a whole one
             end -= room % TILE
+        if spans:
+            end = _within(spans, start, end)
         is_last = end == len(tokens)
         if not is_last:
             self._carried = (text, end)
         elif self._carried is not None and self._carried[0] == text:
             self._carried = None
         text.job.tokens_had += end - start
-        return text, Piece(text.place, start, tokens[start:end], is_last)
+        if not spans:
+            return text, Piece(text.place, start, tokens[start:end], is_last)
+        num_saved = sum(len(span.of.ids) - span.of.num_positions for span in spans.all if span.end <= start)
+        return text, Piece(text.place, start, tokens[start:end], is_last, num_saved, spans.part(start, end))
+
+
+def _within(spans: Spans, start: int, end: int) -> int:
+    """That end, or where tokens give way to rows or rows to tokens; after all rows that must not be cut."""
+    span = spans.at(start)
+    if span is not None and span.extent is not None:
+        return span.end
+    return start + spans.num_alike(start, end)

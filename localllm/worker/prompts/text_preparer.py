@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from localllm.engine.embedding.texts import TextJob
-from localllm.errors import ContextLengthExceeded, InvalidParameter
+from localllm.engine.spans import NO_SPANS, Spans
+from localllm.errors import ContextLengthExceeded, InvalidParameter, LocalLLMError
 from localllm.types import LoadedModel
 from localllm.types.embeddings import EmbeddingRequest, RerankRequest
-from localllm.worker.messages import Embed, Rejected, Tokenized, Up
+from localllm.worker.messages import Embed, File, Rejected, Tokenized, Up
 from localllm.worker.prompts.fair_turns import Turns
+from localllm.worker.prompts.marked_text import MediaTokens
+from localllm.worker.prompts.media_texts import MediaText, MediaTexts, with_rows
 from localllm.worker.prompts.prompt_parts import Memo
 from localllm.worker.prompts.tokenized import MOST_COUNTED
 from localllm.worker.prompts.uncancelled import UncancelledRequests
@@ -70,15 +74,23 @@ class Jobs(Protocol):
 class _Text(NamedTuple):
     tokens: list[int]
     was_cut: bool
+    spans: Spans = NO_SPANS
 
 
 class TextPreparer:
     """`submit` and `cancel` come from the reader thread; the work is done on the preparer's own."""
 
     def __init__(
-        self, model: LoadedModel, vocab: Tokenizer, loop: Loop, jobs: Jobs, send: Callable[[Up], None]
+        self,
+        model: LoadedModel,
+        vocab: Tokenizer,
+        loop: Loop,
+        jobs: Jobs,
+        send: Callable[[Up], None],
+        media: MediaTexts,
     ) -> None:
         self._model = model
+        self._media = media
         self._vocab = vocab
         self._loop = loop
         self._jobs = jobs
@@ -87,17 +99,59 @@ class TextPreparer:
         self._turns = Turns("text-preparer")
 
     def submit(self, message: Embed) -> None:
-        self._wanted.add(message.id)
-        self._turns.add(self._draft(message, self._loop.clock()), lambda: message.id in self._wanted)
+        id, arrived_s = message.id, self._loop.clock()
+        self._wanted.add(id)
+        is_wanted = partial(self._wanted.__contains__, id)
+        embedding = message.embedding
+        if embedding is None or embedding.parts is None:
+            self._turns.add(self._draft(message, arrived_s), is_wanted)
+            return
+        self._media.begin(
+            id,
+            embedding.parts,
+            is_wanted,
+            lambda pieces: self._turns.add(self._draft_media(id, embedding, arrived_s, pieces), is_wanted),
+            partial(self._refuse, id),
+        )
+
+    def put(self, file: File) -> None:
+        """The bytes of a picture or sound that were asked for."""
+        self._media.put(file)
 
     def cancel(self, id: int) -> None:
         """Cancel a request, whether it is still here or with the embedder. Nothing more is sent for it."""
         if not self._wanted.take(id):
             self._loop.call_soon(lambda: self._jobs.cancel(id))
+        self._media.cancelled(id)
+
+    def _refuse(self, id: int, error: LocalLLMError) -> None:
+        self._wanted.answer(Rejected(id, error.info()))
+
+    def _draft_media(self, id: int, request: EmbeddingRequest, arrived_s: float, pieces: MediaTokens) -> Iterator[None]:
+        """The same for texts with pictures and sounds, which then wait for their rows."""
+        refuse, limit = partial(self._refuse, id), self._model.embedding_ctx
+        with errors_to(refuse):
+            self._check_embedding(request)
+            texts: list[MediaText] = []
+            for number, parts in enumerate(request.parts or ()):
+                text = yield from self._media.tokens(parts, pieces)
+                text.tokens.extend(self._closing(special=True))
+                if not text.tokens:
+                    raise InvalidParameter(f"input {number} is empty; leave it out", param="input", item=number)
+                if len(text.tokens) > limit:  # also if texts may be truncated: half a picture is none
+                    raise self._too_long(f"input {number}", len(text.tokens), "input", number, at_least=False)
+                texts.append(text)
+            dimensions, normalize = request.dimensions or self._model.dimensions, request.normalize
+            made = [_Text(text.tokens, was_cut=False, spans=text.spans) for text in texts]
+            with_rows(
+                texts,
+                lambda: self._hand_over(id, request, arrived_s, made, dimensions, normalize=normalize),
+                refuse,
+            )
 
     def _draft(self, message: Embed, arrived_s: float) -> Iterator[None]:
         """Prepares one request, a slice at each `next`."""
-        with errors_to(lambda error: self._wanted.answer(Rejected(message.id, error.info()))):
+        with errors_to(partial(self._refuse, message.id)):
             if (ranking := message.ranking) is not None:
                 texts = yield from self._rank(ranking)
                 self._hand_over(message.id, ranking, arrived_s, texts)
@@ -106,7 +160,8 @@ class TextPreparer:
                 dimensions = embedding.dimensions or self._model.dimensions
                 self._hand_over(message.id, embedding, arrived_s, texts, dimensions, normalize=embedding.normalize)
 
-    def _embed(self, request: EmbeddingRequest) -> Generator[None, None, list[_Text]]:
+    def _check_embedding(self, request: EmbeddingRequest) -> None:
+        """Raises `InvalidParameter`."""
         pooling, dimensions = self._model.pooling, self._model.dimensions
         if pooling == "rank":
             raise InvalidParameter(
@@ -117,6 +172,9 @@ class TextPreparer:
             raise InvalidParameter(
                 f"dimensions must be from 1 to the model's {dimensions}, got {request.dimensions}", param="dimensions"
             )
+
+    def _embed(self, request: EmbeddingRequest) -> Generator[None, None, list[_Text]]:
+        self._check_embedding(request)
         texts: list[_Text] = []
         items: Sequence[str | Sequence[int]] = request.tokens or () if request.texts is None else request.texts
         for number, item in enumerate(items):
@@ -263,6 +321,7 @@ class TextPreparer:
         job = TextJob(
             id,
             [text.tokens for text in texts],
+            spans=[text.spans for text in texts] if any(text.spans for text in texts) else (),
             dimensions=dimensions,
             normalize=normalize,
             priority=request.priority,

@@ -15,8 +15,9 @@ from localllm.engine.embedding.embedder import Embedder, TextOutput, shaped
 from localllm.engine.embedding.encoder import EncoderEngine
 from localllm.engine.embedding.texts import Limits, TextJob, TextQueue
 from localllm.engine.scheduling.aging import AGED_S
+from localllm.engine.spans import Spans
 from localllm.errors import InternalError, LoadFailed, RequestTimeout
-from tests.fakes import FakeBackend
+from tests.fakes import FakeBackend, illustrated
 
 WHOLE = Limits(splits_texts=False, max_texts=8, together_tokens=100)
 SPLIT = Limits(splits_texts=True, max_texts=8, together_tokens=100)
@@ -306,3 +307,68 @@ def test_vectors_are_cut_before_they_are_normalized_and_zeros_stay_zeros() -> No
     ]
     assert shaped(vectors, TextJob(1, [], dimensions=None)).tolist() == vectors.tolist()
     assert shaped(vectors, TextJob(1, [], normalize=True)).dtype == np.float32
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 12), st.lists(st.tuples(st.integers(0, 12), st.integers(0, 5)), max_size=3)),
+        min_size=1,
+        max_size=6,
+    ),
+    st.integers(1, 20),
+)
+def test_a_text_with_pictures_is_computed_alone_cut_at_its_pictures_and_never_within_one_that_is_whole(
+    texts: list[tuple[int, list[tuple[int, int]]]], budget: int
+) -> None:
+    """Others are computed in the batches between."""
+    made = [illustrated([1] * size, pictures) for size, pictures in texts]
+    made = [(ids or [1], spans) for ids, spans in made]
+    queue = TextQueue()
+    for number, (ids, spans) in enumerate(made):
+        queue.add(TextJob(number, [ids], spans=[Spans(spans)] if spans else ()))
+    reached = dict.fromkeys(range(len(made)), 0)
+    alone = 0
+    while queue.has_work:
+        batch = queue.plan(budget, SPLIT, 0.0)
+        assert batch
+        places = [text.place for text, _ in batch]
+        assert len(set(places)) == len(places)
+        for text, piece in batch:
+            ids, spans = made[text.job.id]
+            assert piece.start == reached[text.job.id]
+            end = reached[text.job.id] = piece.start + len(piece.tokens)
+            assert list(piece.tokens) == ids[piece.start : end]
+            assert all((token < 0) == (piece.media is not None) for token in piece.tokens), "tokens or rows"
+            if spans:
+                assert len(batch) == 1
+                cut = [extent for span in spans if (extent := span.extent) and extent.start < end < extent.end]
+                assert not cut
+                before = [span.of for span in spans if span.end <= piece.start]
+                assert piece.num_saved == sum(len(of.ids) - of.num_positions for of in before)
+            if piece.is_last:
+                queue.ended(text)
+        alone = alone + 1 if batch[0][0].spans else 0
+        waiting = [job for job in queue.jobs if not job.spans and job.num_begun == 0 and len(job.texts[0]) <= budget]
+        assert alone < 2 or not waiting or batch[0][1].start == 0 or batch[0][1].is_last
+    assert all(reached[number] == len(ids) for number, (ids, _) in enumerate(made))
+
+
+def test_a_batch_that_fails_beside_a_text_with_pictures_does_not_lose_that() -> None:
+    ids, spans = illustrated([1] * 9, [(3, 0)])
+    queue = TextQueue()
+    pictured = TextJob(1, [ids], spans=[Spans(spans)])
+    queue.add(pictured)
+    (first,) = queue.plan(100, SPLIT, 0.0)
+    queue.add(TextJob(2, [[1]]))
+    queue.add(TextJob(3, [[2]]))
+    others = queue.plan(100, SPLIT, 0.0)
+    assert first[1].tokens == [1, 1, 1]
+    assert [text.job.id for text, _ in others] == [2, 3]
+    queue.compute_alone([text for text, _ in others])
+    done: list[int] = []
+    while queue.has_work:
+        ((text, piece),) = queue.plan(100, SPLIT, 0.0)
+        if piece.is_last:
+            queue.ended(text)
+            done.append(text.job.id)
+    assert done == [1, 2, 3]

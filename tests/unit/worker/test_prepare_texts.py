@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -13,6 +14,7 @@ from localllm.errors import InvalidParameter
 from localllm.types import LoadedModel, ModelInfo, Pooling
 from localllm.types.embeddings import EmbeddingRequest, RerankRequest
 from localllm.worker.messages import Embed, Rejected, Tokenized, Up
+from localllm.worker.prompts.media_texts import MediaTexts
 from localllm.worker.prompts.prompt_parts import Memo
 from localllm.worker.prompts.text_preparer import MAX_VECTORS_BYTES, TextPreparer
 from tests.worker.conftest import INFO
@@ -90,7 +92,9 @@ def preparer(
         id="m", path="m", info=info, ctx=32, slots=0, threads=1, layers_per_device={}, backend="", load_s=0.0,
         created_unix_s=0, pooling=pooling, embedding_ctx=32, dimensions=dimensions,
     )  # fmt: skip
-    return TextPreparer(model, vocab or Letters(), sink, sink, sink.sent.put)
+    letters = vocab or Letters()
+    media = MediaTexts(model, cast(Any, letters), None, sink.sent.put)
+    return TextPreparer(model, letters, sink, sink, sink.sent.put, media)
 
 
 def text_of(tokens: Sequence[int]) -> str:

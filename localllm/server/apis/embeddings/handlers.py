@@ -39,7 +39,7 @@ def routes() -> list[Route]:
 
 async def embeddings(request: Request) -> Response:
     """`POST /v1/embeddings`."""
-    state, body, headers = await read(request, parse_embeddings)
+    state, body, headers = await read(request, parse_embeddings, has_media=True)
     items, field = items_of(body.input, "input"), making.Field("input", is_single(body.input))
     normalize, dimensions = body.is_normalized(), body.dimensions
     model = await making.model_of(request, body.model)
@@ -59,7 +59,7 @@ async def embeddings(request: Request) -> Response:
 
 async def native(request: Request) -> Response:
     """`POST /embedding` and `POST /embeddings`: an array with an array of vectors per item."""
-    state, body, headers = await read(request, known(NativeBody))
+    state, body, headers = await read(request, known(NativeBody), has_media=True)
     given, name = body.given()
     # Empty texts are left to the model: if it adds special tokens, they have a vector.
     items, field = items_of(given, name, may_be_empty=True), making.Field(name, is_single(given))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from starlette.requests import Request
@@ -14,9 +14,10 @@ from localllm.server.apis.embeddings.inputs import Item, alike
 from localllm.server.apis.embeddings.requests import WorkFields
 from localllm.server.edge import sse
 from localllm.server.edge.callers import caller_of
+from localllm.server.requests.marked_prompts import MarkedPrompt
 from localllm.server.state import ServerState
 from localllm.server.watching.tally import tally_of
-from localllm.types import LoadedModel
+from localllm.types import LoadedModel, Message
 from localllm.types.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 
 MadeT = TypeVar("MadeT", Embeddings, Ranking)
@@ -59,15 +60,24 @@ async def vectors(
         except InvalidParameter as error:
             raise error.renamed(error.message, field.name) from error
 
-    texts, tokens = await alike(items, tokenize)
+    texts, tokens, marked = await alike(items, tokenize)
     asked = EmbeddingRequest(
         texts=None if texts is None else tuple(texts),
         tokens=None if tokens is None else tuple(map(tuple, tokens)),
+        **({} if marked is None else await sse.unless_gone(request.receive, _completed(state, marked))),
         **options,
         **_order(request, wishes),
     )
     keep_alive_s = caller_of(request).keep_alive(wishes.keep_alive_s())
     return await finished(request, model, state.runtime.embed(model, asked, keep_alive_s=keep_alive_s), field)
+
+
+async def _completed(state: ServerState, marked: Sequence[MarkedPrompt]) -> dict[str, Any]:
+    """Texts with pictures and sounds, all of these there, as fields of the request. Raises `InvalidParameter`."""
+    files = {file.digest: file for prompt in marked for file in prompt.files}
+    messages = tuple(Message("user", "", parts=prompt.parts) for prompt in marked)
+    whole = await state.media.complete(messages, tuple(files.values()))
+    return {"parts": tuple(message.parts for message in whole.messages), "media": whole.files}
 
 
 def check_number(state: ServerState, name: str, number: int) -> None:

@@ -37,14 +37,14 @@ def routes() -> list[Route]:
 
 async def embed(request: Request) -> Response:
     """`POST /embed`: an array of vectors, also for a single text."""
-    _, body, headers = await read(request, known(EmbedBody))
+    _, body, headers = await read(request, known(EmbedBody), has_media=True)
     normalize, dimensions = body.normalize is not False, body.dimensions
     return await _respond(request, body, headers, *_items(body), _rows, normalize=normalize, dimensions=dimensions)
 
 
 async def embed_all(request: Request) -> Response:
     """`POST /embed_all`: for each text, an array with one vector per token."""
-    _, body, headers = await read(request, known(InputsBody))
+    _, body, headers = await read(request, known(InputsBody), has_media=True)
     return await _respond(request, body, headers, *_items(body), _vectors, is_pooled=False, normalize=False)
 
 
