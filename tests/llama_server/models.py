@@ -17,11 +17,14 @@ from gguf import GGUFReader
 from localllm.registry.resolve import carried
 from tests.models.families import write_embedding, write_reranker
 from tests.models.maker import shards_of, write_llama
+from tests.models.media import write_random_projector
 
 END_TOKENS = (0, 2)
 """`<|endoftext|>` and `<|im_end|>` of the demo model."""
 
 
+PROJECTOR = ".mmproj.gguf"
+"""How the name of a model's projector ends, after the name of the model."""
 CONTEXT_TOKENS = 32768
 """More than the demo model was trained for, as some tests have it: what it says there makes no sense."""
 
@@ -38,6 +41,14 @@ def write_endless_demo(path: Path) -> Path:
         for token in END_TOKENS:
             file.seek(output.data_offset + token * row_bytes)
             file.write(bytes(row_bytes))
+    return path
+
+
+def write_seeing_demo(path: Path) -> Path:
+    """The same with a projector beside it: it goes on otherwise behind every picture."""
+    write_endless_demo(path)
+    width = GGUFReader(path).fields["llama.embedding_length"].contents()
+    write_random_projector(path.with_suffix(PROJECTOR), width)
     return path
 
 
@@ -66,6 +77,8 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
     "tinyllama-split": write_split,
     "jina-reranker": write_reranker,
     "tinyllama-infill": write_infill_demo,
+    "tinygemma3": write_seeing_demo,
+    "tinygemma3-anthropic": write_seeing_demo,
 }
 """Of the models that are no story tellers."""
 

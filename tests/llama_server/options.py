@@ -33,8 +33,7 @@ WITHOUT_EFFECT = {
     "no_cache_idle_slots": "idle slots are kept where they are",
     "jinja": "always",
     "no_ui": "there is none",
-    "no_mmproj": "there is none",
-    "media_path": "no picture is taken, so none is read from there",
+    "media_path": "no address of a file is read: clients send what is in it",
     "backend_sampling": "where tokens are drawn is no matter of the answer",
     "server_path": "it is localllm",
     "log_path": "our log is kept anyway",
@@ -50,7 +49,7 @@ NOT_SERVED = {
     "spec_synth_len": "speculation with made-up acceptance",
     "spec_synth_rates": "speculation with made-up acceptance",
     "lora_files": "adapters",
-    "mmproj_url": "images",
+    "mmproj_url": "a projector that is downloaded",
     "ui_mcp_proxy": "a proxy for the pages of a web interface",
     "gcp_compat": "Vertex AI's requests",
     "server_tools": "its own tools, which read files and run commands: those of MCP servers are",
@@ -126,6 +125,8 @@ def wanted(server: Any) -> Wanted:
             options += [flag, str(value)]
     # What one test leaves in main memory is another's cached prompt.
     options += ["--kv-ram-mb", str(server.cache_ram or 0)]
+    if server.no_mmproj:
+        options += ["--projector", "off"]
     if server.enable_ctx_shift:
         options.append("--context-shift")
     if server.server_metrics:

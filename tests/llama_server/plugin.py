@@ -10,14 +10,17 @@ import json
 import os
 import sys
 import types
+import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import requests
 
 from tests.llama_server.options import wanted
 from tests.llama_server.pool import Pool, Running
+from tests.pictures import png
 
 FOLDER = "LOCALLLM_SUITE_FOLDER"
 """Environment: where models, homes and results lie."""
@@ -39,11 +42,12 @@ class _NoLock:
 
 
 class _Picture:
-    """The response to a download of a picture: one black pixel."""
+    """The response to a download of a picture: one of a single color, or what a data URL has."""
 
-    content = base64.b64decode(
-        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABc3UBGAAAAABJRU5ErkJggg=="
-    )
+    def __init__(self, url: str) -> None:
+        data = base64.b64decode(url.partition(",")[2]) if url.startswith("data:") else b""
+        color = list(zlib.crc32(url.encode()).to_bytes(4, "big")[:3])
+        self.content = data or png(np.full((32, 32, 3), color, np.uint8))
 
     def raise_for_status(self) -> None:
         pass
@@ -92,7 +96,7 @@ def pytest_configure(config: pytest.Config) -> None:
             pool.give(running)
 
     ask = requests.get
-    vars(requests)["get"] = lambda url, **more: _Picture() if url.startswith(HUB) else ask(url, **more)
+    vars(requests)["get"] = lambda url, **more: _Picture(url) if url.startswith((HUB, "data:")) else ask(url, **more)
     make_request = utils.ServerProcess.make_request
 
     def make_request_of_any_case(self: Any, *given: Any, **named: Any) -> Any:

@@ -12,7 +12,7 @@ import threading
 import urllib.request
 from pathlib import Path
 
-from tests.llama_server.models import model_file
+from tests.llama_server.models import PROJECTOR, model_file
 from tests.llama_server.options import Wanted
 
 MAX_IDLE = 3
@@ -137,7 +137,9 @@ class Pool:
 def _make(alias: str, wanted: Wanted, home: Path, models: Path, environment: dict[str, str]) -> None:
     """The model of that name with its parameters in the home, made where it is not there as it should be."""
     parameters = "".join(f"PARAMETER {name} {value}\n" for name, value in wanted.parameters)
-    recipe = f"FROM {model_file(alias, models)}\n{parameters}"
+    model = model_file(alias, models)
+    files = [model, *filter(Path.exists, [model.with_suffix(PROJECTOR)])]
+    recipe = "".join(f"FROM {file}\n" for file in files) + parameters
     made = home / f"{alias}.modelfile"
     if made.exists() and made.read_text("utf-8") == recipe:
         return

@@ -73,6 +73,16 @@ def write_media_model(kind: MediaModelKind, folder: Path, *, seed: int = 0) -> M
     return made
 
 
+def write_random_projector(path: Path, width: int) -> Path:
+    """Of the kind mlp, for any model of that width: 16 rows of numbers that depend on the picture and mean nothing."""
+    rng, writer = np.random.default_rng(0), GGUFWriter(path, "clip")
+    writer.add_type("mmproj")
+    writer.add_clip_projector_type("mlp")
+    _add_vision(writer, "mlp", rng, width)
+    _finish(writer)
+    return path
+
+
 def _add(writer: GGUFWriter, **tensors: Array) -> None:
     """`__` in a name stands for a dot."""
     for name, array in tensors.items():
@@ -209,10 +219,11 @@ def _add_mlp(
     _add(writer, **{f"{names[0]}.weight": first, f"{names[1]}.weight": second})
 
 
-def _add_vision(writer: GGUFWriter, kind: MediaModelKind, rng: Rng) -> None:
+def _add_vision(writer: GGUFWriter, kind: MediaModelKind, rng: Rng, width: int = _EMBD) -> None:
+    """`width`: of the text model, of which a random projector may have any."""
     patch, size = (8, 32) if kind in ("mlp", "deepseek4v", "hunyuanvl") else (4, 32)
     writer.add_clip_has_vision_encoder(True)
-    writer.add_vision_projection_dim(_EMBD)
+    writer.add_vision_projection_dim(width)
     writer.add_vision_image_size(size)
     writer.add_vision_patch_size(patch)
     writer.add_vision_embedding_length(_V_EMBD)
@@ -233,6 +244,10 @@ def _add_vision(writer: GGUFWriter, kind: MediaModelKind, rng: Rng) -> None:
         _add(writer, v__patch_embd__weight=convolution)
     if kind not in ("qwen2vl", "deepseek4v"):
         _add(writer, v__position_embd__weight=np.zeros(((size // patch) ** 2, _V_EMBD)))
+    if width != _EMBD:
+        for name, shape in (("mm.0", (32, _V_EMBD)), ("mm.2", (width, 32))):
+            _add(writer, **{f"{name}.weight": 0.3 * rng.standard_normal(shape), f"{name}.bias": np.zeros(shape[0])})
+        return
     if kind in ("mlp", "qwen2vl", "deepseek4v", "hunyuanvl"):
         parts = 1 if kind == "mlp" else 4
         hidden = np.zeros((11, parts, _V_EMBD))
