@@ -35,6 +35,7 @@ from tests.pictures import data_url, png, video, wav
 from tests.waiting import until
 
 MakeModel = Callable[[MediaModelKind], MediaModel]
+GARBAGE = b"\x89PNG\r\n\x1a\n" + b"\0" * 100
 
 
 def picture(color: str, size: int = 32) -> bytes:
@@ -159,7 +160,7 @@ def test_a_prompt_with_markers_is_the_chats_and_has_its_cache(http: httpx.Client
     made = http.post("/v1/completions", json={"prompt": [prompt, prompt], "temperature": 0}).json()
     assert [each["text"] for each in made["choices"]] == ["magenta"] * 2
     assert made["usage"]["prompt_tokens_details"]["image_tokens"] == 2 * 16
-    broken = {"prompt_string": text, "multimodal_data": [base64.b64encode(HOSTILE["garbage"]).decode()]}
+    broken = {"prompt_string": text, "multimodal_data": [base64.b64encode(GARBAGE).decode()]}
     refused = http.post("/completion", json={"prompt": broken})
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, "prompt.multimodal_data[0]")
 
@@ -187,12 +188,9 @@ def test_texts_with_pictures_have_vectors(http: httpx.Client) -> None:
     assert np.allclose(native[0]["embedding"][0], found[0], atol=1e-5)
     answer = http.post("/v1/embeddings", json={"input": item("red")}).json()
     assert answer["usage"]["prompt_tokens"] == 16 + len("What ?")
-    for broken, says in ((HOSTILE["garbage"], "picture"), (HOSTILE["bomb"], "megapixels")):
-        part = {"type": "image_url", "image_url": {"url": data_url(broken)}}
-        refused = http.post("/v1/embeddings", json={"input": ["a", {"content": [part]}]})
-        error = refused.json()["error"]
-        assert (refused.status_code, error["param"]) == (400, "input[1].content[0]"), error
-        assert says in error["message"]
+    part = {"type": "image_url", "image_url": {"url": data_url(GARBAGE)}}
+    refused = http.post("/v1/embeddings", json={"input": ["a", {"content": [part]}]})
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "input[1].content[0]"), refused.text
     long = {"content": [image_part("red"), {"type": "text", "text": "word " * 5000}]}
     assert http.post("/v1/embeddings", json={"input": long, "truncate": True}).json()["error"]["param"] == "input"
 
