@@ -1,7 +1,8 @@
 """Conversations of the Python API: dicts in the format of OpenAI's chat API, or `Message` objects.
 
 Pictures, sounds and documents are paths, bytes, PIL's images or NumPy's arrays among the texts of a content, or parts
-as in OpenAI's API. A note stands for what no model reads, except in the turn to answer. Knows nothing about rendering.
+as in OpenAI's API or of MCP servers. A note stands for what no model reads, except in the turn to answer. Knows nothing
+about rendering.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, cast, get_args
 
 import msgspec
 
+from localllm.chat.mcp_parts import mcp_part_of
 from localllm.chat.media_files import HEAD_BYTES, MediaReading, is_text
 from localllm.chat.surrogates import REPLACED, whole_struct
 from localllm.chat.unreadable import first_refused, stand_in, with_parts
@@ -27,6 +29,7 @@ Messages = Sequence[AnyMessage]
 
 THOUGHTS = ("reasoning_content", "reasoning")
 _FILE_KEYS = ("file_data", "filename", "title", "context", "pages", "page_images")
+_OWN_KEYS = ("image_url", "input_audio", "audio_url", "input_video", "video_url", "file_data")
 _KEYS = ("role", "content", "name", "tool_calls", "tool_call_id", *THOUGHTS)
 
 
@@ -117,8 +120,13 @@ def _part(part: object, path: str, notes: list[str], reading: MediaReading, *, r
         raise InvalidParameter('a part that is a dict is one such as {"type": "text", "text": ...}', param=path)
     text = part.get("text")
     media, unreadable = None, None
+    other = None if _has_own(part, kind) else mcp_part_of(part)
+    if other is not None and other.text is not None:
+        return other.text
     try:
-        media = _openai_media(part, kind, path, reading)
+        media = (
+            _openai_media(part, kind, path, reading) if other is None else _fetched(other.media(path, reading), path)
+        )
     except InvalidParameter as error:
         if refuses:
             raise
@@ -137,6 +145,18 @@ def _part(part: object, path: str, notes: list[str], reading: MediaReading, *, r
     return stand_in(kind, path, notes, unreadable)
 
 
+def _has_own(part: Mapping[str, Any], kind: str) -> bool:
+    """Whether it has a field of OpenAI's API, or of a document here."""
+    return any(name in part for name in _OWN_KEYS) or (kind in ("file", "document") and kind in part)
+
+
+def _fetched(media: Media, path: str) -> Media:
+    """Raises `InvalidParameter` for an address."""
+    if media.url:
+        raise _address(path)
+    return media
+
+
 def _openai_media(part: Mapping[str, Any], kind: str, path: str, reading: MediaReading) -> Media | None:
     """A picture, video or sound as in OpenAI's API; None for other parts."""
     if kind in ("file", "input_file", "document"):
@@ -153,9 +173,7 @@ def _openai_media(part: Mapping[str, Any], kind: str, path: str, reading: MediaR
         media = reading.image(source, path, detail)
     else:
         media = (reading.audio if "audio" in kind else reading.video)(source, path)
-    if media.url:
-        raise _address(path)
-    return media
+    return _fetched(media, path)
 
 
 def _document(part: Mapping[str, Any], kind: str, path: str, reading: MediaReading) -> Media:
@@ -184,10 +202,7 @@ def _document(part: Mapping[str, Any], kind: str, path: str, reading: MediaReadi
         raise InvalidParameter("a file needs file_data: a path, bytes, a data URL or base64", param=path)
     if not isinstance(source, str):
         return reading.of(bytes_of(source, path), path, "document", options=options)
-    media = reading.document(source, path, options)
-    if media.url:
-        raise _address(path)
-    return media
+    return _fetched(reading.document(source, path, options), path)
 
 
 def _kind_of(data: bytes) -> MediaKind:

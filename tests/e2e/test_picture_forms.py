@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import struct
 import threading
 import zlib
@@ -63,6 +64,25 @@ def test_a_picture_is_one_answer_and_one_entry_of_the_cache_in_all_forms_of_all_
         spent_s.add(_encode_s(http))
     assert len(spent_s) == 1
     assert min(spent_s) > 0
+
+
+def _noise(is_high: bool) -> bytes:
+    """White noise, or its running mean."""
+    samples = np.random.default_rng(1).standard_normal(32_000)
+    return wav(8000 * (np.diff(samples, prepend=0) if is_high else np.convolve(samples, np.ones(16) / 16, "same")))
+
+
+def test_a_sound_that_a_tool_returned_is_heard_in_every_api(http: httpx.Client, model: str) -> None:
+    for is_high, heard in ((True, "high"), (False, "low")):
+        bare = base64.b64encode(_noise(is_high)).decode()
+        parts = [{"type": "audio", "data": bare, "mimeType": "audio/wav"}]
+        returned = [Form(path, session(path, parts)) for path in (CHAT, RESPONSES, MESSAGES)]
+        returned += [Form(path, session(path, json.dumps(parts))) for path in (CHAT, RESPONSES, MESSAGES, OLLAMA)]
+        own = {"type": "input_audio", "input_audio": {"data": bare, "format": "wav"}}
+        returned += [Form(path, session(path, [own])) for path in (CHAT, RESPONSES)]
+        for form in returned:
+            response = http.post(form.path, json=limited(form, model))
+            assert text_of(form.path, response.json()) == heard, form
 
 
 def _turns(path: str, number: int, picture: bytes) -> list[dict[str, Any]]:

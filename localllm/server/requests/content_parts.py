@@ -11,11 +11,11 @@ from typing import ClassVar
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from localllm.chat.mcp_parts import mcp_part
 from localllm.chat.media_files import MediaReading
 from localllm.chat.unreadable import stand_in
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.server.requests.field_rules import Fates, RefusedField
-from localllm.server.requests.mcp_parts import mcp_part
 from localllm.server.requests.values import needed
 from localllm.types import Media
 from localllm.types.documents import DocumentOptions, PageImages

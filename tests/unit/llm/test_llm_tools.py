@@ -18,7 +18,20 @@ from PIL import Image
 from localllm.errors import InvalidParameter
 from localllm.llm.messages import to_conversation
 from localllm.llm.tools import toolbox
-from localllm.types import CallDelta, Calling, Chat, Finish, Message, Timings, ToolCall, Usage, whole_calls
+from localllm.types import (
+    CallDelta,
+    Calling,
+    Chat,
+    Finish,
+    Media,
+    MediaFile,
+    Message,
+    Timings,
+    ToolCall,
+    Usage,
+    whole_calls,
+)
+from tests.picture_forms import shapes
 from tests.pictures import SMALL, WAV, data_url
 
 
@@ -182,6 +195,20 @@ def test_pictures_are_paths_bytes_images_and_arrays_and_equal_ones_are_one_file(
     assert message.media[4].digest == message.media[5].digest
     assert [medium.kind for medium in message.media] == ["image"] * 6 + ["audio"]
     assert len(said.files) == 3
+
+
+def test_parts_of_mcp_servers_in_a_tools_result_are_read() -> None:
+    call = {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "look"}}]}
+    link = {"type": "resource_link", "uri": "file:///b.txt", "name": "b"}
+    for shape in shapes(SMALL):
+        result = {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "Here:"}, shape, link]}
+        conversation = to_conversation([{"role": "user", "content": "Look."}, call, result])
+        first, media, last = conversation.messages[-1].parts
+        assert (first, last) == ("Here:", "[a resource: b at file:///b.txt]")
+        assert isinstance(media, Media)
+        assert (media.kind, conversation.files) == ("image", (MediaFile(media.digest, SMALL),)), shape
+        with pytest.raises(InvalidParameter, match="not valid base64"):
+            to_conversation([{"role": "user", "content": [{"type": "image", "data": "no base64!"}]}])
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,13 @@ from typing import Any, ClassVar, Literal
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from localllm.chat.mcp_parts import McpPart, mcp_part
 from localllm.chat.media_files import MediaReading
 from localllm.chat.unreadable import drop, first_refused, stand_in, texts_in
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.server.apis.anthropic.documents import ImageSource, document_parts
 from localllm.server.requests.call_ids import with_ids
 from localllm.server.requests.field_rules import Fates, Nested, RefusedField
-from localllm.server.requests.mcp_parts import McpPart, mcp_part
 from localllm.server.requests.parse import decoded, decoding
 from localllm.server.requests.returned_text import returned_parts
 from localllm.server.requests.values import json_of, message_of, missing, needed, wrong_content

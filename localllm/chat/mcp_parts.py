@@ -11,6 +11,7 @@ Nothing in them is required, since they stand in conversations that have to go o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -143,7 +144,17 @@ def mcp_part(given: msgspec.Struct) -> McpPart | None:
                 values[name] = msgspec.json.decode(value)
             elif isinstance(value, str):
                 values[name] = value
-        part = msgspec.convert(values, McpPart)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+    return mcp_part_of(values)
+
+
+def mcp_part_of(given: Mapping[str, Any]) -> McpPart | None:
+    """The same of a dict."""
+    if given.get("type") not in TYPES:
+        return None
+    try:
+        part = msgspec.convert({name: given[name] for name in ("type", *_FIELDS) if name in given}, McpPart)
+    except (msgspec.MsgspecError, RecursionError):
         return None
     return part if part.is_media or part.text is not None else None
