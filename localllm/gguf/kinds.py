@@ -22,7 +22,7 @@ def not_a_model(header: Header) -> str | None:
     """Why the file is no model by itself: a phrase that follows its name; None: it is one, or a later shard of one."""
     kind = text_of(header, "general.type")
     if kind == "adapter" or "adapter.type" in header.metadata:
-        return "is a LoRA adapter, and adapters are not supported yet"
+        return "is a LoRA adapter, not a model by itself; add it to its base: localllm lora add MODEL NAME FILE"
     if kind == "imatrix":
         return "is an importance matrix for quantization, not a model"
     if is_projector(header):

@@ -21,6 +21,7 @@ from localllm.documents.completing import with_texts
 from localllm.documents.reading import DocumentLimits, DocumentReader
 from localllm.errors import InvalidParameter, NotLoaded, RequestTimeout, WrongOwner
 from localllm.llm import arguments, keywords
+from localllm.llm.adapters import adapter_texts, named
 from localllm.llm.arguments import Texts
 from localllm.llm.ending import end_abandoned, until_cancelled
 from localllm.llm.events import EventObserver, guarded
@@ -70,6 +71,9 @@ class AsyncLLM:
         arguments.check_callback("on_event", self._on_event)
         self._model = model
         self._settings = arguments.settings_from(asked["settings"], asked["home"])
+        self._adapters = adapter_texts(asked["adapters"])
+        self._name = ""
+        """Of the model under its adapters, once it is loaded."""
         self._given = arguments.load_overrides(self._settings, asked)
         self._on_progress = None if on_progress is None else guarded("on_progress", on_progress)
         self._pid = os.getpid()
@@ -281,12 +285,13 @@ class AsyncLLM:
             runtime.observe(EventObserver(self._on_event))
         try:
             loaded = await runtime.load(self._model, given=self._given, on_progress=self._on_progress)
+            name = await named(runtime.adapters, str(self._model), loaded, self._adapters)
             if num_closes != self._num_closes:
                 raise self._not_loaded()
         except BaseException:
             await runtime.aclose()
             raise
-        self._loaded = loaded
+        self._loaded, self._name = loaded, name
 
     async def _ask(
         self, request: GenerationRequest, shape: SchemaShape[Any] | None, asked: CompleteArguments, *, stream: bool
@@ -308,7 +313,7 @@ class AsyncLLM:
             read = await with_texts(self._documents, request.messages, request.media)
             notes = request.notes + read.notes
             request = replace(request, messages=read.messages, media=read.files, notes=notes, documents=read.taken)
-        return await runtime.submit(self.info.id, [request])
+        return await runtime.submit(self._name, [request])
 
     async def _in_time(self, timeout_s: float | None, work: Coroutine[Any, Any, T]) -> T:
         """The worker's clock starts when the request arrives there; a restart of the model may come before that."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypedDict
 
@@ -20,7 +20,8 @@ class LoadArguments(TypedDict, total=False):
     """ctx: tokens per slot. slots: requests computed concurrently. gpu_layers: a number, "all" or "auto". pooling:
     overrides the model's own pooling of embeddings. embedding_ctx: tokens of the longest text to embed. draft: a
     smaller model with the same vocabulary for speculative decoding, or "auto". mmproj: the file of its projector, for
-    pictures and sound. options: all other `LoadOptions`.
+    pictures and sound. adapters: LoRA adapters under which it answers, each NAME[:SCALE] of one that it has, or
+    [NAME=]FILE[:SCALE]. options: all other `LoadOptions`.
     settings: used alone; neither environment nor files are read. home: holds all data and the only config.toml that is
     read; the environment is ignored. With neither, this user's configuration applies. Settings for loading count
     unless `options` has another value than its default; the arguments before it override both.
@@ -36,6 +37,7 @@ class LoadArguments(TypedDict, total=False):
     embedding_ctx: int | None
     draft: str | Path | None
     mmproj: str | Path | None
+    adapters: Sequence[str] | str | None
     options: LoadOptions | None
     settings: Settings | None
     home: str | Path | None

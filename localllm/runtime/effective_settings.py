@@ -66,13 +66,15 @@ def section_name(settings: Settings, model: str) -> str:
     """The name of a model's section: its id, or the pattern itself."""
     if is_pattern(model):
         return model
+    from localllm.registry.adapters.names import composed
     from localllm.registry.listing import store_of
     from localllm.registry.names.model_names import Demo, parse
     from localllm.registry.resolve import canonical, find, model_id
 
     if not is_name(model):
         return model_id(Path(model))
-    name = parse(model)
+    parts = composed(model) if "+" in model else None
+    name = parse(model if parts is None else parts[0])
     manifest = None if isinstance(name, Demo) else find(name, store_of(settings.data_dir))
     return str(canonical(name)) if manifest is None else manifest.name
 
@@ -95,9 +97,11 @@ def of_manifest(settings: Settings, model: str) -> dict[str, Any]:
 
 def is_name(model: str) -> bool:
     """Whether the text is a model's name, not a path."""
+    from localllm.registry.adapters.names import composed
     from localllm.registry.names.model_names import PathName, parse
 
+    parts = composed(model) if "+" in model else None
     try:
-        return not isinstance(parse(model), PathName)
+        return not isinstance(parse(model if parts is None else parts[0]), PathName)
     except InvalidParameter:
         return False  # perhaps a file; loading it reports what is wrong

@@ -16,7 +16,15 @@ from typing import Any
 
 import msgspec
 
-from localllm.errors import InvalidParameter, LoadFailed, LocalLLMError, ModelNotFound, RequestTimeout, clipped
+from localllm.errors import (
+    LoadFailed,
+    LocalLLMError,
+    ModelNotFound,
+    RequestTimeout,
+    UnsupportedParameter,
+    clipped,
+)
+from localllm.runtime.adapters import AdapterNames
 from localllm.runtime.answer_reader import Answer as Answer
 from localllm.runtime.answer_reader import reading_for
 from localllm.runtime.finding import Finder, StartedModel
@@ -24,6 +32,7 @@ from localllm.runtime.finding import ModelDescription as ModelDescription
 from localllm.runtime.finding import among as among
 from localllm.runtime.model_making import Making
 from localllm.runtime.pulling import Pulls
+from localllm.runtime.questions import Questions
 from localllm.settings.config import Settings
 from localllm.supervisor.managed import FOREVER_S
 from localllm.supervisor.observer import Observer as Observer
@@ -31,8 +40,7 @@ from localllm.supervisor.pending import Pending, TimedT, with_less_time
 from localllm.supervisor.session import Session
 from localllm.supervisor.supervisor import Supervisor
 from localllm.system.worker_threads import Threads
-from localllm.types import GenerationRequest, LoadedModel, Media, MediaFile, Message, PromptCount, Rendering, SoundCuts
-from localllm.types.conversation import Conversation
+from localllm.types import GenerationRequest, LoadedModel, MediaFile
 from localllm.types.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 from localllm.types.load_options import LoadOptions
 from localllm.types.states import (
@@ -42,13 +50,11 @@ from localllm.types.states import (
     NewModel,
     PullState,
     RunningModel,
-    SlotTransfer,
 )
 
 logger = logging.getLogger("localllm")
 OnProgress = Callable[[float], None]
 
-NO_RENDERING = Rendering()
 NOTHING: Mapping[str, Any] = {}
 SENT_AT_ONCE = 4
 """Requests of one call that are sent without yielding to the event loop."""
@@ -56,13 +62,15 @@ NOTICEABLE_S = 0.1
 """A wait for a model that is long enough to count; no load is faster."""
 
 
-class Runtime:
+class Runtime(Questions):
     """Owns the loaded models. Make it and use it on one event loop; `aclose()` at the end."""
 
     def __init__(self, settings: Settings) -> None:
         self._supervisor = Supervisor(settings)
         self._settings = settings
         self._finder = Finder(settings)
+        self.adapters = AdapterNames(settings)
+        """Names of models under adapters."""
         self._removing = Threads("remove", 2)
         self.uploads = Making(settings.data_dir)
         """Uploaded files; `make` creates models from them."""
@@ -93,6 +101,8 @@ class Runtime:
         except for the fields in `given`. Raises `ModelNotFound`, `LoadFailed` and its subclasses, `WorkerCrashed`,
         `Loading`.
         """
+        if isinstance(model, str):
+            model = self.adapters.base(model)
         candidate, options = await self._finder.find_to_load(model, options, given, allow_paths=allow_paths)
         if allow_paths:
             self._finder.remember(candidate, StartedModel(model, options, keep_alive_s, stays))
@@ -106,15 +116,16 @@ class Runtime:
 
     def available(self) -> Sequence[AvailableModel]:
         """The models on this machine, loaded or not. Reads files, so call it in a thread."""
-        return self._finder.available()
+        return [*self._finder.available(), *self.adapters.listed()]
 
     def listed(self) -> Sequence[AvailableModel]:
         """The same, with models that cannot be used and their `problem`."""
-        return self._finder.listed()
+        return [*self._finder.listed(), *self.adapters.listed()]
 
     async def described(self, model: AvailableModel) -> ModelDescription:
         """What the model's file and manifest say, without loading it. Raises `ModelNotFound`, `LoadFailed`s."""
-        return await self._finder.described(model)
+        base = next((each for each in self._finder.listed() if each.id == model.base), None) if model.base else None
+        return await self._finder.described(base or model)
 
     async def copy(self, source: str, target: str) -> None:
         """A second name for a model of this machine. Raises `ModelNotFound`, `InvalidParameter`."""
@@ -140,7 +151,11 @@ class Runtime:
         return made
 
     async def remove(self, name: str) -> None:
-        """Delete a model of this machine, after unloading it, with what only it needs. Raises `ModelNotFound`."""
+        """Delete a model of this machine, after unloading it, with what only it needs; an adapter's name with the
+        adapter. Raises `ModelNotFound`."""
+        if self.adapters.is_stored(name):
+            await self._removing.run(self.adapters.remove, name)
+            return
         from localllm.registry.listing import id_of, remove_whole
 
         id = await self._removing.run(id_of, name, self._settings.data_dir)
@@ -150,6 +165,8 @@ class Runtime:
 
     async def own_bytes(self, name: str) -> int | None:
         """Disk space that removing this model would free; None: unknown. Raises `ModelNotFound`."""
+        if self.adapters.is_stored(name):
+            return None
         from localllm.registry.listing import own_bytes
 
         return await self._removing.run(own_bytes, name, self._settings.data_dir)
@@ -174,7 +191,9 @@ class Runtime:
         `keep_alive_s`: how long the model stays from then on without requests; None: as it is.
         Raises what makes it refuse: `RequestError`s, `QueueFull`, `ModelNotFound`, `Unavailable`.
         """
+        variant = self.adapters.variant(model_id)
         requests, session = await self._session_for(model_id, requests, keep_alive_s)
+        requests = await self.adapters.under(variant, requests, Path(session.ready.result().path))
         session.check_room(len(requests))  # all or none: send nothing that would be cancelled immediately
         sent: list[Pending] = []
         try:
@@ -203,76 +222,31 @@ class Runtime:
         `keep_alive_s`: how long the model stays from then on without requests; None: as it is.
         Raises what makes it refuse: `RequestError`s, `QueueFull`, `ModelNotFound`, `Unavailable`, `RequestTimeout`.
         """
+        self._check_plain(model_id)
         (request,), session = await self._session_for(model_id, [request], keep_alive_s, embeds=True)
         return await session.embed(request)
 
     async def rerank(self, model_id: str, request: RerankRequest, *, keep_alive_s: float | None = None) -> Ranking:
         """The score of every document of a request; otherwise as `embed`."""
+        self._check_plain(model_id)
         (request,), session = await self._session_for(model_id, [request], keep_alive_s, embeds=True)
         answer = await session.embed(request)
         scores = struct.unpack(f"<{len(request.documents)}f", answer.data)
         return Ranking(scores=scores, num_tokens=answer.num_tokens, truncated=answer.truncated)
 
-    async def tokenize(
-        self, model_id: str, text: str, *, add_special: bool = True, parse_special: bool = True
-    ) -> list[int]:
-        """Token ids of a text; with the model's BOS if `add_special`, its control tokens as such if `parse_special`."""
-        most, size_bytes = self._settings.max_tokenize_bytes, len(text.encode("utf-8", "surrogatepass"))
-        if size_bytes > most > 0:
-            raise InvalidParameter(
-                f"the text has {size_bytes} bytes; at most {most} may be tokenized at a time (max_tokenize_bytes); "
-                "send it in parts",
-                param="content",
-            )
-        tokens: list[int] = await self._call(model_id, "tokenize", text, add_special, parse_special)
-        return tokens
-
-    async def pieces(self, model_id: str, tokens: Sequence[int], *, special: bool = True) -> list[bytes]:
-        """The bytes of each token; those of control tokens only if `special`. Raises `InvalidParameter`."""
-        pieces: list[bytes] = await self._call(model_id, "pieces", tuple(tokens), special)
-        return pieces
-
-    async def render(
-        self, model_id: str, messages: Sequence[Message], rendering: Rendering = NO_RENDERING, *, marker: str = ""
-    ) -> str:
-        """The prompt that a conversation becomes, with `marker` or what it is for each picture and sound. Raises
-        `NoChatTemplate`, `TemplateError`."""
-        return str(await self._call(model_id, "render", tuple(messages), rendering, marker))
-
-    async def count(self, model_id: str, said: Conversation, rendering: Rendering = NO_RENDERING) -> PromptCount:
-        """How many tokens a conversation's prompt has, with rows of media. Raises as `render`, `InvalidParameter`."""
-        args = (said.messages, rendering, self._settings.max_tokenize_bytes)
-        return PromptCount(*await self._call(model_id, "count", *args, files=said.files))
-
-    async def cut_sound(self, model_id: str, sound: Media, file: MediaFile) -> SoundCuts:
-        """Where a long sound is to be cut, to be read in parts. Raises `InvalidParameter`, `UnsupportedParameter`."""
-        return msgspec.convert(await self._call(model_id, "cut", sound, files=(file,)), SoundCuts)
-
     async def status(self, model_id: str) -> EngineStatus:
         """What a loaded model's slots are doing, read between two steps. Does not count as use."""
-        return msgspec.convert(await self._supervisor.watched(model_id).call("status"), EngineStatus)
+        return msgspec.convert(
+            await self._supervisor.watched(self.adapters.base(model_id)).call("status"), EngineStatus
+        )
 
-    async def save_slot(self, model_id: str, slot: int, name: str) -> SlotTransfer:
-        """Write an idle slot's content to a file of that name, for `restore_slot` of the same model and settings.
-
-        Raises `SlotNotFound`, `SlotBusy`, `InvalidParameter`, `UnsupportedParameter` without a disk, `DiskFull`.
-        """
-        return msgspec.convert(await self._call(model_id, "save_slot", slot, name), SlotTransfer)
-
-    async def restore_slot(self, model_id: str, slot: int, name: str) -> SlotTransfer:
-        """Make an idle slot hold what was saved; prompts with the same prefix start from it. Raises as `save_slot`."""
-        return msgspec.convert(await self._call(model_id, "restore_slot", slot, name), SlotTransfer)
-
-    async def keep(self, model_id: str) -> int:
-        """Store what the model's slots hold on disk; returns how many had something new.
-
-        Raises `UnsupportedParameter` if it was loaded without a disk.
-        """
-        return int(await self._call(model_id, "keep"))
-
-    async def erase_slot(self, model_id: str, slot: int) -> int:
-        """Empty an idle slot; how many tokens it held. Raises `SlotNotFound`, `SlotBusy`."""
-        return int(await self._call(model_id, "erase_slot", slot))
+    def _check_plain(self, model_id: str) -> None:
+        """Raises `UnsupportedParameter` for a model under adapters."""
+        variant = self.adapters.variant(model_id)
+        if variant is not None and variant.adapters:
+            raise UnsupportedParameter(
+                f"adapters change answers, not embeddings; embed with {variant.base}", param="model"
+            )
 
     async def _call(self, model_id: str, method: str, *args: object, files: tuple[MediaFile, ...] = ()) -> Any:
         session = await self._session(model_id)
@@ -299,6 +273,7 @@ class Runtime:
 
     async def _session(self, model_id: str, keep_alive_s: float | None = None, *, embeds: bool = False) -> Session:
         """Session of a loaded model; one on this machine is loaded. Raises `ModelNotFound` with the remedy."""
+        model_id = self.adapters.base(model_id)
         finding, supervisor = self._finder.pending(), self._supervisor
         acquire = supervisor.acquire_to_embed if embeds else supervisor.acquire
         with contextlib.ExitStack() as claim:
@@ -331,6 +306,7 @@ class Runtime:
         """Make sure that the context of the model with this id has `ctx` tokens: load it, or reload it if it is unused.
         It stays unchanged if the settings fix its size, if it was not trained for more, or if memory is short.
         Raises as `load`."""
+        id = self.adapters.base(id)
         while id in self._loads:
             await asyncio.wait({self._loads[id]})
         loaded = next((model for model in self.loaded() if model.id == id), None)
@@ -385,7 +361,7 @@ class Runtime:
 
     async def unload(self, model_id: str) -> None:
         """Stop the model's process. Raises `ModelNotFound`."""
-        await self._supervisor.unload(self._finder.known(model_id, self._supervisor.ids()))
+        await self._supervisor.unload(self._finder.known(self.adapters.base(model_id), self._supervisor.ids()))
 
     def dismiss(self) -> None:
         """Ask every process to leave, from any thread, for callers that cannot wait for `aclose`. Never blocks."""

@@ -17,10 +17,12 @@ import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
 from localllm.errors import InvalidParameter
+from localllm.registry.adapters.names import parse_all_given
 from localllm.runtime.runtime import Runtime
 from localllm.server.edge import log
 from localllm.server.edge.callers import KeyRing
@@ -128,7 +130,7 @@ class _Serving:
             await asyncio.wait({load, stopped}, return_when=asyncio.FIRST_COMPLETED)
             if load.done():
                 model_id = load.result()
-                state.loading, state.first = None, model_id if len(self.models) > 1 else None
+                state.loading, state.first = None, model_id
                 state.only = model_id if state.starts_one else None
                 state.started.set()
                 for other in self.plain:
@@ -166,12 +168,19 @@ class _Serving:
         await ending
 
     async def _load(self) -> str | None:
-        """Returns the first model's id."""
-        ids = [
-            (await self.runtime.load(model, on_progress=self._progress_of(number))).id
-            for number, model in enumerate(self.models)
-        ]
-        return ids[0] if ids else None
+        """Returns the first model's id, or its name with adapters."""
+        given = parse_all_given(self.settings.lora)
+        if given and not self.models:
+            raise InvalidParameter(
+                "--lora gives adapters to the first model of the command line; name it", param="lora"
+            )
+        names = []
+        for number, model in enumerate(self.models):
+            loaded = await self.runtime.load(model, on_progress=self._progress_of(number))
+            if number == 0:
+                await self.runtime.adapters.give(loaded.id, Path(loaded.path), given)
+            names.append(self.runtime.adapters.shown(model, loaded.id))
+        return names[0] if names else None
 
     def _progress_of(self, number: int) -> Callable[[float], None]:
         """Converts one model's progress to that of all."""

@@ -51,9 +51,9 @@ class ServerApp:
             raise LocalLLMError("this ServerApp is already in use; create one for each application")
         runtime = Runtime(self._settings)
         try:
-            ids = [(await runtime.load(model)).id for model in self._models]
+            ids = [runtime.adapters.shown(str(model), (await runtime.load(model)).id) for model in self._models]
             name = server_name(self._settings, self._settings.port)
-            state = ServerState(runtime, self._settings, name=name, first=ids[0] if len(ids) > 1 else None)
+            state = ServerState(runtime, self._settings, name=name, first=ids[0] if ids else None)
             runtime.observe(state.metrics)
             hosts = [name.strip() for name in self._settings.allowed_hosts.split(",") if name.strip()]
             self._app = build_app(state, keys=self._keys, allowed_hosts=hosts)

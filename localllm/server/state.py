@@ -43,7 +43,7 @@ class ServerState:
     loading: str | None = None
     """The model being loaded at startup."""
     first: str | None = None
-    """The first of several models loaded at startup, for requests that name none."""
+    """The first model loaded at startup, for requests that name none: its id, or its name with adapters."""
     starts_one: bool = False
     """Whether the server was started with exactly one model, which then is `loading` or the `only` one."""
     only: str | None = None
@@ -123,6 +123,8 @@ class ServerState:
             return own
         if (meant := among(loaded, model)) is not None:
             return meant
+        if self.runtime.adapters.base(model) != model:
+            return model
         for pattern, other in self._aliases:
             if fnmatchcase(model, pattern):
                 return other or (self.first if self.first in loaded else next(iter(loaded), self.loading or model))
@@ -139,8 +141,7 @@ class ServerState:
 
     def most_answers(self, model: str) -> int:
         """How many requests a model can have running and waiting; from the settings if it is not loaded."""
-        model = self.named(model)
-        loaded = next((each for each in self.runtime.loaded() if each.id == model), None)
+        loaded, model = self.loaded(model), self.runtime.adapters.base(self.named(model))
         return (self.settings.for_model(model).slots if loaded is None else loaded.slots) + self.settings.max_waiting
 
     def timed(self, requests: Sequence[GenerationRequest]) -> list[GenerationRequest]:
@@ -183,9 +184,9 @@ class ServerState:
         return Draining("the server is shutting down") if self.draining and isinstance(error, Unavailable) else error
 
     def loaded(self, name: str) -> LoadedModel | None:
-        """The model of that name, if it is loaded."""
+        """The model of that name, if it is loaded; of a name with adapters, its base."""
         models = {loaded.id: loaded for loaded in self.runtime.loaded()}
-        id = among(models, self.named(name))
+        id = among(models, self.runtime.adapters.base(self.named(name)))
         return None if id is None else models[id]
 
     async def model_for(self, request: Request, asked: str | None) -> str:
@@ -197,6 +198,8 @@ class ServerState:
             return model
         if await self._is_known(model):
             return model
+        if "+" in model and await self._is_known(self.runtime.adapters.base(model.partition("+")[0])):
+            self.runtime.adapters.variant(model)  # says which adapters the model has
         await self.started.wait()
         self.admit()
         model = self.named(asked)  # it may have been the name of the model being loaded
@@ -209,6 +212,7 @@ class ServerState:
         """Whether the model is loaded, on this machine, or can be pulled."""
         if self.loaded(model) is not None or resolve.is_downloadable(model):
             return True
+        model = self.runtime.adapters.base(model)
         ids = {each.id for each in self.runtime.running()}
         if among(ids, model) is not None:
             return True
@@ -222,12 +226,12 @@ class ServerState:
             return self.named(asked)
         await self.started.wait()
         self.admit()
+        if self.first is not None and self.loaded(self.first) is not None:
+            return self.first
         loaded = [model.id for model in self.runtime.loaded()]
         fallback = next((other for pattern, other in self._aliases if pattern == "*" and other), None)
         if not loaded and fallback is not None:
             return fallback
-        if self.first in loaded:
-            return self.first
         if len(loaded) != 1:
             raise ModelNotFound(f"name the model; loaded: {', '.join(loaded) or 'none'}", param="model")
         return loaded[0]

@@ -102,6 +102,11 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
     model_keep_alive_s: Annotated[float, models(
         "Unload models loaded on demand after so long idle; -1: never", "S", -1, MAX_SECONDS
     )] = 300.0
+    lora: Annotated[str | None, models(
+        "LoRA adapters of the first model, comma-separated", "[NAME=]FILE[:SCALE],...",
+        more="Each is a model's name, too: NAME, or the file's. `localllm run` and `bench` answer under all of them; "
+        "`serve` under those that a request names. `localllm lora add` keeps one for good."
+    )] = None
     max_loaded_models: Annotated[int, models("Maximum loaded models; 0: as memory allows", "N", 0, MAX_COUNT)] = 0
     max_models_mb: Annotated[int, models("Memory for all models", "MB", 0, MAX_MB, default="9/10 of the total")] = 0
     model_aliases: Annotated[str, models(

@@ -117,8 +117,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     prompt_tokens: tuple[TokenId, ...] | None = None
     prompt_parts: tuple[str | Media, ...] | None = None
     """Texts, and pictures and sounds between them, without a template."""
-    adapters: tuple[AppliedAdapter, ...] = ()
-    """Those that change the model for this answer."""
+    adapters: tuple[AppliedAdapter, ...] | None = None
+    """Those that change the model for this answer; None: those of the model's name."""
     suffix: str | None = None
     """Text after the answer: the model fills in the middle between `prompt` and `suffix`."""
     infill: Infill | None = None

@@ -59,6 +59,8 @@ class AvailableModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     source: str | None = None
     problem: str | None = None
     """Why it cannot be used, with the remedy."""
+    base: str | None = None
+    """The id of the model that it is under adapters; None: a model of its own."""
 
 
 class PullState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -184,7 +184,7 @@ class Worker:
             self._refuse(message)
         elif isinstance(message, Submit):
             if self._adapters is not None:
-                for each in message.request.adapters:
+                for each in message.request.adapters or ():
                     self._adapters.know(each.digest, Path(each.path))
             self._preparer.submit(message)
         elif isinstance(message, File):

@@ -129,7 +129,7 @@ def test_tls_is_left_out_for_this_machine_and_for_hosts_that_are_listed_only(
 @pytest.mark.parametrize(
     ("layers", "config", "says"),
     [
-        ([("model", MODEL), ("adapter", b"a")], {}, "adapters are not supported yet"),
+        ([("model", MODEL), ("adapter", b"a")], {}, "it includes a LoRA adapter; pull its base model"),
         ([("model", MODEL), ("draft", b"a")], {}, "draft model, which only Ollama's patched loader reads"),
         ([("tensor", b"a"), ("json", b"{}")], {}, "safetensors"),
         (

@@ -14,6 +14,7 @@ import msgspec
 from localllm.chat.unreadable import readable
 from localllm.errors import InvalidParameter, ModelNotFound, SlotNotFound, UnsupportedParameter, clipped
 from localllm.planning.projector_plan import NO_COMPANION
+from localllm.runtime.adapters import AdapterNames
 from localllm.runtime.pulling import Pulls
 from localllm.runtime.runtime import NOTHING, Answer, ModelDescription, OnProgress, Runtime
 from localllm.settings.config import Settings
@@ -194,6 +195,7 @@ class FakeRuntime(Runtime):
         """Of a model that is described."""
         self.making: Making | None = None
         self.pulls = FakePulls()
+        self.adapters = AdapterNames(Settings(home=Path("nowhere")))
 
     async def load(
         self,

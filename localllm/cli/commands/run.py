@@ -22,6 +22,7 @@ from localllm.cli.shared import report, sidecar
 from localllm.cli.shared.given_text import decoded
 from localllm.cli.shared.model_names import is_here
 from localllm.errors import InvalidParameter, NoChatTemplate
+from localllm.registry.adapters.names import with_given
 from localllm.settings import config
 from localllm.system import terminals
 from localllm.types import Finish, Message, SamplingParams
@@ -94,7 +95,7 @@ def run_model(options: RunOptions) -> int:
         if server.is_sidecar and sys.stderr.isatty():
             _suggest_runtime(settings)
         with server.client() as client:
-            talk = _talk(client, server.model_id, options, found, attachments)
+            talk = _talk(client, with_given(server.model_id, settings.lora), options, found, attachments)
             talk.check_reads([each.kind for each in attached])
             if (
                 interactive and settings.ctx is not None and talk.ctx not in (None, settings.ctx)

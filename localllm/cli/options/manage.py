@@ -25,7 +25,7 @@ Stored = Annotated[str, Argument(metavar="NAME", help="A model, as listed by loc
 
 def add_to(commands: dict[str, Callable[..., None]]) -> None:
     """Register the commands, in the order of the help."""
-    for command in (pull, list_, verify, rm, cp, search, import_, create, push, quantize, gc, kv, runtime, bench):
+    for command in (pull, list_, verify, rm, cp, search, import_, create, push, quantize, lora, gc, kv, runtime, bench):
         commands[command.__name__.rstrip("_")] = command
 
 
@@ -268,6 +268,28 @@ def runtime(
     loaded = config.load(settings)
     options: dict[str, Any] = {"background": background, "unverified": unverified, "as_json": as_json}
     raise Exit(manage_runtimes(loaded, action, target, name=name, **options))
+
+
+@takes("home")
+def lora(
+    action: Annotated[
+        Literal["list", "add", "show", "remove"], Argument(metavar="list|add|show|remove", help="What to do")
+    ] = "list",
+    words: Annotated[
+        list[str] | None,
+        Argument(metavar="ARGS...", help="add: MODEL NAME FILE; show, remove: NAME; list: nothing, or MODEL"),
+    ] = None,
+    scale: Annotated[
+        float, Option("--scale", metavar="X", help="add: strength where none is asked for; 1 is as it was trained")
+    ] = 1.0,
+    as_json: opt.AsJson = False,
+    **settings: Any,
+) -> None:
+    """Add LoRA adapters to models: each is a model by its own name."""
+    from localllm.cli.commands.adapters import manage_adapters
+    from localllm.settings import config
+
+    raise Exit(manage_adapters(config.load(settings), action, words or [], scale=scale, as_json=as_json))
 
 
 @takes("home")

@@ -33,7 +33,7 @@ _KIND = "application/vnd.ollama.image."
 _ROLES: dict[str, Role] = {"model": "model", "projector": "projector"}
 _TEXTS = ("template", "prompt", "system", "params", "messages", "license")
 _UNUSABLE = {
-    "adapter": "has a LoRA adapter, and adapters are not supported yet",
+    "adapter": "has a LoRA adapter; import its base model, and add the adapter with localllm lora add",
     "tensor": "consists of safetensors for Ollama's own engine, not a GGUF file",
 }
 _HUB_HOSTS = ("hf.co", "huggingface.co")

@@ -34,7 +34,7 @@ INSTRUCTIONS = (
 )  # fmt: skip
 
 _REFUSED = {
-    "adapter": "adapters (LoRA) are not supported yet; remove ADAPTER, or merge the adapter into the model's file",
+    "adapter": "remove ADAPTER; `localllm lora add MODEL NAME FILE` makes a model's name of an adapter",
     "draft": "DRAFT is not supported; remove it, and name the draft model with --draft when serving",
 }
 _ONCE = {"system": "system", "template": "template", "requires": "requires", "renderer": "renderer", "parser": "parser"}

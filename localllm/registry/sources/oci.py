@@ -46,7 +46,7 @@ MAX_TEXT_LAYERS = 32
 _INDEXES = ("application/vnd.docker.distribution.manifest.list.v2+json", "application/vnd.oci.image.index.v1+json")
 _TEXTS = ("system", "params", "messages", "license", JINJA, *GO)
 _REFUSED = {
-    "adapter": "it includes a LoRA adapter, and adapters are not supported yet; pull its base model",
+    "adapter": "it includes a LoRA adapter; pull its base model, and add the adapter's file with localllm lora add",
     "draft": "it includes a draft model, which only Ollama's patched loader reads; pull a tag without one",
     "tensor": "its weights are safetensors, not a GGUF file, which only Ollama reads",
 }

@@ -32,6 +32,8 @@ class Entry(NamedTuple):
     """The model's own settings."""
     reads: tuple[MediaKind, ...] = ()
     """What it reads beside text."""
+    base: str | None = None
+    """The id of the model that this is under adapters."""
 
     @property
     def ctx(self) -> int | None:
@@ -48,7 +50,7 @@ class Entry(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        if self.available is not None:
+        if self.available is not None and self.base is None:
             return self.available.size_bytes
         return 0 if self.loaded is None else self.loaded.info.size_bytes
 
@@ -63,7 +65,8 @@ async def entries(state: ServerState) -> list[Entry]:
     loaded = state.runtime.loaded()
     there = {model.id for model in loaded}
     available = {model.id: model for model in await state.listing.run(state.runtime.available)}
-    others = [model for model in available.values() if model.id not in there]
+    under_adapters = [model for model in available.values() if model.base is not None]
+    others = [model for model in available.values() if model.id not in there and model.base is None]
     described = await _described(state, others)
     found = [
         Entry(model.id, model.created_unix_s, model, available.get(model.id), model.info, reads=model.reads)
@@ -73,14 +76,22 @@ async def entries(state: ServerState) -> list[Entry]:
         found.append(Entry(model.id, model.created_unix_s, None, model, None))
         if (of_file := described.get(model.id)) is not None:
             found[-1] = found[-1]._replace(info=of_file.info, reads=of_file.reads)
+    bases = {each.id: each for each in found}
+    for model in under_adapters:
+        if (base := bases.get(model.base or "")) is not None:
+            found.append(base._replace(id=model.id, created_unix_s=model.created_unix_s, available=model, base=base.id))
     return [each._replace(settings=state.own_settings(each.id)) for each in found]
 
 
 async def entry(state: ServerState, name: str) -> Entry | None:
     """The model with that name or alias, if any."""
     found = {each.id: each for each in await entries(state)}
-    meant = among(found, state.aliased(name))
-    return None if meant is None else found[meant]
+    name = state.aliased(name)
+    if (meant := among(found, name)) is not None:
+        return found[meant]
+    base = state.runtime.adapters.base(name)
+    meant = None if base == name else among(found, base)
+    return None if meant is None else found[meant]._replace(id=name, base=meant)
 
 
 async def missing(state: ServerState, name: str) -> ModelNotFound:

@@ -56,7 +56,7 @@ class Sequences:
         keep = prompt.keep if request.shift.keep is None else request.shift.keep
         caches = request.cache_prompt and params.prompt_logprobs is None
         stays_open = params.min_tokens and not params.ignore_eos
-        adapters = adapter_set(ScaledAdapter(each.digest, each.scale) for each in request.adapters)
+        adapters = adapter_set(ScaledAdapter(each.digest, each.scale) for each in request.adapters or ())
         domain = Domain.of(cache_salt=request.cache_salt, adapters=adapters)
         wanted = Request(
             message.id,

@@ -139,7 +139,7 @@ def test_jinja_templates_are_not_taken_for_gos(template: str) -> None:
         ("FROM m\nI am a stray line\n", 2, "needs quotes"),
         ('FROM m\nSYSTEM """never\nends\n', 2, "is not closed"),
         ('FROM m\nSYSTEM "never', 2, "is not closed"),
-        ("FROM m\nADAPTER ./lora.gguf\n", 2, "adapters .* are not supported yet; remove ADAPTER"),
+        ("FROM m\nADAPTER ./lora.gguf\n", 2, "remove ADAPTER; `localllm lora add"),
         ("FROM m\nDRAFT ./d.gguf\n", 2, "DRAFT is not supported; remove it"),
         ("FROM m\nMESSAGE robot hi\n", 2, "one of system, user, assistant, not 'robot'"),
         ("FROM m\nSYSTEM a\nSYSTEM b\n", 3, "SYSTEM appears twice"),

@@ -88,7 +88,8 @@ async def load(request: Request) -> Response:
                 raise
             # The request was too large; a smaller one may succeed.
             raise InvalidParameter(error.public, param="slots" if asked.ctx is None else "ctx") from error
-        return body.LoadEvent(status="ready", model=loaded.id, fraction=1.0)
+        shown = state.runtime.adapters.shown(state.aliased(asked.model), loaded.id)
+        return body.LoadEvent(status="ready", model=shown, fraction=1.0)
 
     return await _respond(request, work, headers, stream=asked.stream is not False)
 

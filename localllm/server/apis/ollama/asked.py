@@ -14,7 +14,7 @@ from starlette.requests import Request
 from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.server.apis.ollama.errors import no_model
 from localllm.server.apis.ollama.fields import AnswerFields, CommonFields, without_effect
-from localllm.server.apis.ollama.names import found, ours, shown
+from localllm.server.apis.ollama.names import DEFAULT_TAG, found, ours, shown
 from localllm.server.edge.callers import caller_of
 from localllm.server.requests.body import read_body, unknown_fields_header
 from localllm.server.requests.field_rules import parse_known
@@ -74,6 +74,9 @@ def heeded(request: Request, body: C, *, asks: bool) -> tuple[C, list[str]]:
 
 async def model_of(state: ServerState, asked: str) -> str:
     """The requested model's id. Raises `ModelNotFound`, `InvalidParameter`."""
+    composed = asked.removesuffix(f":{DEFAULT_TAG}")
+    if "+" in composed and state.runtime.adapters.base(composed) != composed:
+        return composed
     here = [model.id for model in state.runtime.loaded()] + [model.id for model in state.runtime.running()]
     id = found(asked, here)
     if id is None:

@@ -89,6 +89,9 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Why a model reads neither pictures nor sound, and the remedy."""
     architecture: Architecture | msgspec.UnsetType = msgspec.UNSET
     chat_format: FormatEntry | msgspec.UnsetType = msgspec.UNSET
+    parent: str | msgspec.UnsetType = msgspec.UNSET
+    """The model that this is under adapters; `root`: the same, as vLLM has it."""
+    root: str | msgspec.UnsetType = msgspec.UNSET
     num_parameters: int | msgspec.UnsetType = msgspec.UNSET
     context_length: int | msgspec.UnsetType = msgspec.UNSET
     """The same as `ctx`: maximum tokens of prompt and answer together."""
@@ -147,7 +150,10 @@ def model_list(entries: Sequence[Entry], running: Sequence[RunningModel]) -> Mod
     """The reply of /v1/models; `running`: the state of each model with a process."""
     phases = {model.id: model.phase for model in running}
     made = [model_entry(entry) for entry in entries]
-    data = [msgspec.structs.replace(entry, status=_status(entry, phases.get(entry.id))) for entry in made]
+    data = [
+        msgspec.structs.replace(entry, status=_status(entry, phases.get(of.base or of.id)))
+        for entry, of in zip(made, entries, strict=True)
+    ]
     named = [NamedModel(each.id, each.id, _named(each, entry)) for each, entry in zip(data, entries, strict=True)]
     return ModelList(data, named)
 
@@ -172,6 +178,8 @@ def model_entry(entry: Entry) -> ModelEntry:
         loaded=entry.loaded is not None,
         file_type=entry.quant,
         settings=dict(entry.settings) or msgspec.UNSET,
+        parent=entry.base or msgspec.UNSET,
+        root=entry.base or msgspec.UNSET,
         size_bytes=entry.size_bytes if entry.loaded is None else entry.loaded.info.size_bytes,
     )
     known = entry.capabilities

@@ -1,0 +1,94 @@
+"""`localllm lora`: lists, adds, shows and removes LoRA adapters. Data on stdout, messages on stderr. Loads nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from localllm.cli.render.units import size
+from localllm.cli.shared import report
+from localllm.errors import InvalidParameter, ModelNotFound
+from localllm.gguf.adapters import adapter_info
+from localllm.gguf.header import read_header
+from localllm.registry.adapters.names import checked_scale
+from localllm.registry.adapters.shelf import Shelf
+from localllm.runtime.adapters import AdapterNames, KnownAdapter
+from localllm.settings.config import Settings
+
+Action = Literal["list", "add", "show", "remove"]
+_USAGE = {"add": ("MODEL", "NAME", "FILE"), "show": ("NAME",), "remove": ("NAME",)}
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One adapter, as `--json` shows it."""
+
+    name: str
+    base: str
+    scale: float
+    size_bytes: int
+    digest: str
+    path: str
+    source: str = ""
+
+
+def manage_adapters(settings: Settings, action: Action, words: list[str], *, scale: float, as_json: bool) -> int:
+    """Carry out the action; returns the exit code. Raises `LocalLLMError`s."""
+    wanted = _USAGE.get(action)
+    if (wanted is None and len(words) > 1) or (wanted is not None and len(words) != len(wanted)):
+        usage = "[MODEL]" if wanted is None else " ".join(wanted)
+        raise InvalidParameter(f"write localllm lora {action} {usage}", param="action")
+    if action == "list":
+        return _list(settings, words[0] if words else None, as_json=as_json)
+    if action == "show":
+        return _show(settings, words[0], as_json=as_json)
+    shelf = Shelf(settings.data_dir)
+    if action == "remove":
+        removed = shelf.remove(words[0])
+        report.say(f"localllm: removed {removed.name}, an adapter of {removed.base}")
+        return report.OK
+    model, name, file = words
+    added = shelf.add(settings.sections().model_named(model), name, Path(file).expanduser(), checked_scale(str(scale)))
+    report.say(
+        f"localllm: {added.name} is {added.base} under this adapter (rank {added.rank}, {size(added.size_bytes)}): "
+        f"localllm run {added.name}"
+    )
+    return report.OK
+
+
+def _list(settings: Settings, model: str | None, *, as_json: bool) -> int:
+    names = AdapterNames(settings)
+    found = names.everything() if model is None else names.of(settings.sections().model_named(model))
+    if as_json:
+        report.write_json(msgspec.json.encode([_row(each) for each in found]))
+    else:
+        rows = [(each.name, each.base, f"{each.scale:g}", size(each.size_bytes), each.source) for each in found]
+        report.write_table(("NAME", "MODEL", "SCALE", "SIZE", "FROM"), rows)
+    return report.OK
+
+
+def _show(settings: Settings, name: str, *, as_json: bool) -> int:
+    found = next((each for each in AdapterNames(settings).everything() if each.name == name), None)
+    if found is None:
+        raise ModelNotFound(f"no adapter is called {name!r}; localllm lora list shows them", param="name")
+    info = adapter_info(read_header(found.path))
+    shown: dict[str, Any] = msgspec.to_builtins(_row(found)) | msgspec.to_builtins(info) | {"name": found.name}
+    if as_json:
+        report.write_json(msgspec.json.encode(shown))
+    else:
+        width = max(map(len, shown)) + 2
+        report.write(*(f"{key:<{width}}{value}" for key, value in shown.items() if value not in (None, "")))
+    return report.OK
+
+
+def _row(adapter: KnownAdapter) -> Row:
+    return Row(
+        name=adapter.name,
+        base=adapter.base,
+        scale=adapter.scale,
+        size_bytes=adapter.size_bytes,
+        digest=f"sha256:{adapter.digest}",
+        path=str(adapter.path),
+        source=adapter.source,
+    )

@@ -1,0 +1,228 @@
+"""Which names mean a model under adapters, and their files: those that were added, those that the owner of this runtime
+gave, and the one that comes with localllm.
+
+All names of one base share its process. A file is checked against the base that is loaded before a request carries it
+there. Knows nothing of processes.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from localllm.errors import InvalidParameter, ModelNotFound, clipped
+from localllm.gguf.adapters import read_adapter
+from localllm.registry import resolve
+from localllm.registry.adapters.names import GivenAdapter, NamedAdapter, composed, parse_named
+from localllm.registry.adapters.shelf import Shelf, StoredAdapter, digest_of
+from localllm.registry.names.model_names import DEFAULT_TAG, DEMO
+from localllm.settings.config import Settings
+from localllm.system.worker_threads import Threads
+from localllm.types import AppliedAdapter, GenerationRequest
+from localllm.types.states import AvailableModel
+
+BUNDLED = {"pirate": "demo-pirate-lora.gguf"}
+"""Adapters of the bundled model, by the name after the plus sign."""
+
+
+class KnownAdapter(NamedTuple):
+    """An adapter that can be named."""
+
+    name: str
+    base: str
+    """The id of its model."""
+    path: Path
+    digest: str
+    """SHA-256, in hexadecimal digits; empty: not computed yet."""
+    scale: float
+    """Its strength where none is asked for."""
+    size_bytes: int
+    created_unix_s: int = 0
+    source: str = ""
+
+
+class Variant(NamedTuple):
+    """A model under adapters."""
+
+    name: str
+    base: str
+    """A name of the model."""
+    adapters: tuple[tuple[KnownAdapter, float], ...]
+    """Each with its strength."""
+
+
+class AdapterNames:
+    """Belongs to one event loop, except for `listed`; files are read on threads."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._shelf = Shelf(settings.data_dir)
+        self._given: dict[str, KnownAdapter] = {}
+        self._stored: dict[str, KnownAdapter] = {}
+        self._stamp = -1
+        self._bundled: dict[str, KnownAdapter] = {}
+        self._checked: set[tuple[str, Path, int]] = set()
+        self._threads = Threads("adapters", 2)
+
+    def variant(self, name: str) -> Variant | None:
+        """What the name means, if it is that of a model under adapters.
+
+        Raises `ModelNotFound` for a model with an adapter that it does not have, `InvalidParameter` for a scale out of
+        range.
+        """
+        name = name.removesuffix(f":{DEFAULT_TAG}")
+        if (known := self._all().get(name)) is not None:
+            return Variant(name, known.base, ((known, known.scale),))
+        parts = composed(name) if "+" in name else None
+        if parts is None:
+            return None
+        head, adapters = parts
+        begun = self.variant(head)
+        base, before = (head, ()) if begun is None else (begun.base, begun.adapters)
+        return Variant(name, base, (*before, *(self._named(base, each) for each in adapters)))
+
+    def shown(self, name: str, id: str) -> str:
+        """The id of the model that a name asks for, whose base has this `id`: the name itself if it has adapters."""
+        return id if self.base(name) == name else name.removesuffix(f":{DEFAULT_TAG}")
+
+    def base(self, name: str) -> str:
+        """The model that the name is about: its base if it is one under adapters. Never raises."""
+        try:
+            variant = self.variant(name)
+        except (ModelNotFound, InvalidParameter):
+            return name
+        return name if variant is None else variant.base
+
+    def of(self, base: str) -> list[KnownAdapter]:
+        """The adapters of a model, in the order in which they were given, then by name."""
+        own = [each for each in self._all().values() if resolve.among({each.base}, base)]
+        names = {each.name for each in own}
+        bundled = BUNDLED if resolve.among({DEMO}, base) else ()
+        return [*own, *(self._carried(name) for name in bundled if name not in names)]
+
+    def everything(self) -> list[KnownAdapter]:
+        """All adapters of all models, with the bundled ones."""
+        found = list(self._all().values())
+        taken = {each.name for each in found if each.base == DEMO}
+        return [*(self._carried(name) for name in BUNDLED if name not in taken), *found]
+
+    def listed(self) -> list[AvailableModel]:
+        """As models of this machine."""
+        return [
+            AvailableModel(
+                id=each.name,
+                size_bytes=each.size_bytes,
+                created_unix_s=each.created_unix_s,
+                source=each.source or None,
+                base=each.base,
+            )
+            for each in self._all().values()
+        ]
+
+    def is_stored(self, name: str) -> bool:
+        """Whether it is the name of an adapter that was added."""
+        return name in self._all() and name not in self._given
+
+    def remove(self, name: str) -> None:
+        """Forget one that was added. Reads files. Raises `ModelNotFound`."""
+        self._shelf.remove(name)
+
+    async def give(self, base: str, base_path: Path, given: Sequence[GivenAdapter]) -> list[KnownAdapter]:
+        """The owner of this runtime has files for a model. Raises `InvalidParameter` for a name that is taken,
+        `ModelNotFound`, `LoadFailed`s."""
+        found = []
+        for each in given:
+            taken = self._all().get(each.name)
+            digest = (await self._threads.run(digest_of, each.path)).hex
+            if taken is not None and (taken.base, taken.digest) != (base, digest):
+                raise InvalidParameter(f"an adapter is already called {each.name}; write NAME=FILE", param="lora")
+            path, status = each.path.absolute(), each.path.stat()
+            known = KnownAdapter(
+                each.name, base, path, digest, each.scale, status.st_size, int(status.st_mtime), str(each.path)
+            )
+            await self._check(known, base_path)
+            self._given[each.name] = known
+            found.append(known)
+        return found
+
+    async def under(
+        self, variant: Variant | None, requests: Sequence[GenerationRequest], base_path: Path
+    ) -> Sequence[GenerationRequest]:
+        """The requests, each with the adapters that it names itself, or else those of the variant; checked against the
+        model's file. Raises `InvalidModelFile`, `LoadFailed`."""
+        if variant is None and all(each.adapters is None for each in requests):
+            return requests
+        applied = () if variant is None else tuple(_applied(*each) for each in variant.adapters)
+        made = [
+            each if each.adapters is not None else msgspec.structs.replace(each, adapters=applied) for each in requests
+        ]
+        for adapter in {adapter.digest: adapter for each in made for adapter in each.adapters or ()}.values():
+            await self._check_file(Path(adapter.path), adapter.digest, base_path)
+        return made
+
+    def applied(self, base: str, text: str) -> AppliedAdapter:
+        """An adapter of a model as NAME[:SCALE]. Raises `ModelNotFound`, `InvalidParameter`."""
+        return _applied(*self._named(base, parse_named(text)))
+
+    def _named(self, base: str, wanted: NamedAdapter) -> tuple[KnownAdapter, float]:
+        found = next((each for each in self.of(base) if each.name == wanted.name), None)
+        if found is None:
+            names = ", ".join(each.name for each in self.of(base)[:5])
+            remedy = f"it has {names}" if names else f"localllm lora add {clipped(base)} NAME FILE adds one"
+            raise ModelNotFound(
+                f"the model {clipped(base)} has no adapter called {clipped(wanted.name)!r}; {remedy}", param="model"
+            )
+        return found, found.scale if wanted.scale is None else wanted.scale
+
+    def _all(self) -> dict[str, KnownAdapter]:
+        """Those that are models by their own names."""
+        stamp = self._shelf.stamp()
+        if stamp != self._stamp:
+            self._stamp = stamp
+            self._stored = {each.name: _known(self._shelf, each) for each in self._shelf.all()}
+        return {**self._given, **{name: each for name, each in self._stored.items() if name not in self._given}}
+
+    def _carried(self, name: str) -> KnownAdapter:
+        if name not in self._bundled:
+            path = resolve.carried(BUNDLED[name])
+            size = path.stat().st_size
+            self._bundled[name] = KnownAdapter(name, DEMO, path, digest_of(path).hex, 1.0, size, source=path.name)
+        return self._bundled[name]
+
+    async def _check(self, adapter: KnownAdapter, base_path: Path) -> None:
+        await self._check_file(adapter.path, adapter.digest, base_path)
+
+    async def _check_file(self, path: Path, digest: str, base_path: Path) -> None:
+        """The file may be for another model of this name, one that was pulled later."""
+        try:
+            key = (digest, base_path, os.stat(base_path).st_mtime_ns)
+        except OSError:
+            key = (digest, base_path, 0)
+        if key not in self._checked:
+            await self._threads.run(read_adapter, path, base_path)
+            self._checked.add(key)
+
+
+def _known(shelf: Shelf, stored: StoredAdapter) -> KnownAdapter:
+    try:
+        created = int(datetime.datetime.fromisoformat(stored.created_at).timestamp())
+    except ValueError:
+        created = 0
+    return KnownAdapter(
+        stored.name,
+        stored.base,
+        shelf.path(stored),
+        stored.digest.hex,
+        stored.scale,
+        stored.size_bytes,
+        created,
+        stored.source,
+    )
+
+
+def _applied(adapter: KnownAdapter, scale: float) -> AppliedAdapter:
+    return AppliedAdapter(adapter.digest, str(adapter.path), scale)

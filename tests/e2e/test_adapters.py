@@ -1,0 +1,100 @@
+"""Adapters by name in every dialect, on the demo and its pirate: one worker serves all names of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from localllm import LLM, InvalidParameter, ModelNotFound
+from localllm.client.api import Client
+from localllm.client.sidecar import Sidecar
+from localllm.registry.resolve import carried
+
+PIRATE = carried("demo-pirate-lora.gguf")
+ASK = [{"role": "user", "content": "What can you do?"}]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Sidecar]:
+    with Sidecar.start(["demo", f"--lora=sailor={PIRATE}", "--threads=1", "--slots=4"]) as sidecar:
+        yield sidecar
+
+
+@pytest.fixture
+def http(server: Sidecar) -> Iterator[httpx.Client]:
+    headers = {"authorization": f"Bearer {server.token}"}
+    with httpx.Client(base_url=server.url, headers=headers, timeout=60, trust_env=False) as http:
+        yield http
+
+
+def openai(http: httpx.Client, model: str) -> str:
+    body = {"model": model, "messages": ASK, "max_tokens": 40, "temperature": 0}
+    reply = http.post("/v1/chat/completions", json=body)
+    assert reply.status_code == 200, reply.text
+    assert reply.json()["model"] == model
+    return str(reply.json()["choices"][0]["message"]["content"])
+
+
+def anthropic(http: httpx.Client, model: str) -> str:
+    body = {"model": model, "messages": ASK, "max_tokens": 40, "temperature": 0}
+    return str(http.post("/v1/messages", json=body).json()["content"][0]["text"])
+
+
+def ollama(http: httpx.Client, model: str) -> str:
+    options = {"temperature": 0, "num_predict": 40}
+    reply: Any = http.post("/api/chat", json={"model": model, "messages": ASK, "stream": False, "options": options})
+    return str(reply.json()["message"]["content"])
+
+
+def test_every_dialect_knows_the_names_and_one_worker_answers(server: Sidecar, http: httpx.Client) -> None:
+    plain, pirate = openai(http, "demo"), openai(http, "demo+pirate")
+    assert "Arr" in pirate or "Ahoy" in pirate
+    assert plain != pirate
+    assert openai(http, "sailor") == pirate, "the same file"
+    assert openai(http, "demo+pirate:0") == plain
+    assert openai(http, "demo") == plain, "the cache of one set is not used by another"
+    for dialect in (anthropic, ollama):
+        assert dialect(http, "demo+pirate") == pirate
+        assert dialect(http, "sailor") == pirate
+        assert dialect(http, "demo") == plain
+    assert ollama(http, "sailor:latest") == pirate
+    with Client(server.url, server.token) as client:
+        assert len(client.processes()) == 1
+        assert client.load("sailor") == "sailor"
+
+
+def test_lists_show_the_names_with_their_base(http: httpx.Client) -> None:
+    listed = {model["id"]: model for model in http.get("/v1/models").json()["data"]}
+    assert (listed["sailor"]["parent"], listed["sailor"]["root"], listed["sailor"]["loaded"]) == ("demo", "demo", True)
+    assert "parent" not in listed["demo"]
+    assert http.get("/v1/models/demo+pirate").json()["parent"] == "demo"
+    assert "sailor:latest" in [model["name"] for model in http.get("/api/tags").json()["models"]]
+
+
+def test_an_adapter_that_the_model_does_not_have_is_named(http: httpx.Client) -> None:
+    body = {"model": "demo+poet", "messages": ASK, "max_tokens": 4}
+    reply = http.post("/v1/chat/completions", json=body)
+    assert reply.status_code == 404
+    reply = http.post("/v1/embeddings", json={"model": "sailor", "input": "x"})
+    assert reply.status_code == 400
+    assert "embed with demo" in reply.text
+
+
+def test_a_program_gives_names_and_files(home: Path) -> None:
+    def said(**given: Any) -> str:
+        with LLM("demo", threads=1, slots=1, home=home, **given) as llm:
+            return llm.chat(ASK, temperature=0, max_tokens=40).text
+
+    plain, pirate = said(), said(adapters="pirate")
+    assert "Arr" in pirate or "Ahoy" in pirate
+    assert said(adapters=[f"{PIRATE}:0"]) == plain
+    with LLM("demo+pirate", threads=1, slots=1, home=home) as llm:
+        assert llm.chat(ASK, temperature=0, max_tokens=40).text == pirate
+    with pytest.raises(ModelNotFound, match="no adapter called 'poet'"):
+        said(adapters="poet")
+    with pytest.raises(InvalidParameter, match="adapters takes"):
+        said(adapters=[1])

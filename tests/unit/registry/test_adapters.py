@@ -1,0 +1,102 @@
+"""Adapters by name: how they are written, and those that were added to models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from localllm.errors import InvalidModelFile, InvalidParameter, ModelNotFound
+from localllm.registry.adapters.names import (
+    GivenAdapter,
+    NamedAdapter,
+    composed,
+    name_of,
+    parse_all_given,
+    parse_given,
+    with_given,
+)
+from localllm.registry.adapters.shelf import Shelf
+from localllm.registry.resolve import carried
+from localllm.runtime.adapters import AdapterNames
+from localllm.settings.config import Settings
+from tests.models.families import write_lora
+
+PIRATE = carried("demo-pirate-lora.gguf")
+
+
+def test_a_file_has_a_name_and_a_scale_or_those_that_it_gets() -> None:
+    assert parse_given("x=a/b.gguf:0.5") == GivenAdapter("x", Path("a/b.gguf"), 0.5)
+    assert parse_given("a/My Style.gguf") == GivenAdapter("my-style", Path("a/My Style.gguf"), 1.0)
+    assert parse_given("C:\\x\\y.gguf").path == Path("C:\\x\\y.gguf")
+    assert parse_given("./a=b.gguf:-1").path == Path("./a=b.gguf")
+    assert with_given("demo", "x=a.gguf, b.gguf:2") == "demo+x+b"
+    assert name_of(Path("Über Größe.GGUF")) == "ber-gr-e"
+    for wrong in ("X=a.gguf", "con=a.gguf", "x=", "x=a.gguf:1001"):
+        with pytest.raises(InvalidParameter):
+            parse_given(wrong)
+    with pytest.raises(InvalidParameter, match="same name"):
+        parse_all_given("a.gguf,b/a.gguf")
+
+
+def test_a_models_name_may_have_adapters_behind_it() -> None:
+    assert composed("demo+pirate:0.5+x") == ("demo", (NamedAdapter("pirate", 0.5), NamedAdapter("x", None)))
+    assert composed("hf.co/a/b:Q4_K_M+x") == ("hf.co/a/b:Q4_K_M", (NamedAdapter("x", None),))
+    for other in ("demo", "demo+", "+x", "./a+b.gguf", "demo+X", "demo+x:fast", "a+b/c"):
+        assert composed(other) is None
+    with pytest.raises(InvalidParameter, match="at most 16"):
+        composed("demo" + "+x" * 17)
+
+
+def test_an_adapter_is_kept_until_it_is_removed(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    file = tmp_path / "mine.gguf"
+    file.write_bytes(PIRATE.read_bytes())
+    first, other = shelf.add("demo", "sailor", file), shelf.add("demo:latest", "captain", file, 0.5)
+    file.unlink()
+    assert (first.base, first.rank, other.scale) == ("demo", 8, 0.5)
+    assert [each.name for each in shelf.all()] == ["captain", "sailor"]
+    assert shelf.path(first).read_bytes() == PIRATE.read_bytes()
+    shelf.remove("sailor")
+    assert shelf.path(other).exists(), "another has the same content"
+    shelf.remove("captain")
+    assert list(shelf.folder.iterdir()) == []
+    with pytest.raises(ModelNotFound, match="no adapter is called"):
+        shelf.remove("captain")
+
+
+def test_taken_names_files_of_other_models_and_damaged_records_are_refused(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    shelf.add("demo", "sailor", PIRATE)
+    for name, reason in (("sailor", "already"), ("demo", "name of a model"), ("../x", "not a name"), ("con", "not a")):
+        with pytest.raises(InvalidParameter, match=reason):
+            shelf.add("demo", name, PIRATE)
+    with pytest.raises(InvalidModelFile):
+        shelf.add("demo", "foreign", write_lora(tmp_path / "foreign.gguf"))
+    with pytest.raises(ModelNotFound):
+        shelf.add("demo", "gone", tmp_path / "gone.gguf")
+    (shelf.folder / "broken.json").write_text("{")
+    (shelf.folder / "other.json").write_bytes((shelf.folder / "sailor.json").read_bytes())
+    assert [each.name for each in shelf.all()] == ["sailor"]
+
+
+def test_names_mean_models_under_adapters(tmp_path: Path) -> None:
+    names = AdapterNames(Settings(home=tmp_path))
+    Shelf(tmp_path).add("demo", "sailor", PIRATE, 0.5)
+
+    def meant(name: str) -> tuple[str, list[tuple[str, float]]]:
+        found = names.variant(name)
+        assert found is not None
+        return found.base, [(adapter.name, scale) for adapter, scale in found.adapters]
+
+    assert meant("sailor") == meant("sailor:latest") == ("demo", [("sailor", 0.5)])
+    assert meant("demo+pirate:0.25") == ("demo", [("pirate", 0.25)])
+    assert meant("sailor+pirate") == ("demo", [("sailor", 0.5), ("pirate", 1.0)])
+    assert names.variant("demo") is None
+    assert (names.base("sailor"), names.base("demo+pirate"), names.base("x")) == ("demo", "demo", "x")
+    assert [model.base for model in names.listed()] == ["demo"]
+    with pytest.raises(ModelNotFound, match="has no adapter called 'poet'; it has sailor, pirate"):
+        names.variant("demo+poet")
+    assert names.base("demo+poet") == "demo+poet"
+    Shelf(tmp_path).remove("sailor")
+    assert names.variant("sailor") is None
