@@ -23,7 +23,7 @@ from localllm.registry.adapters.shelf import Shelf, StoredAdapter, digest_of
 from localllm.registry.names.model_names import DEFAULT_TAG, DEMO
 from localllm.settings.config import Settings
 from localllm.system.worker_threads import Threads
-from localllm.types import AppliedAdapter, GenerationRequest
+from localllm.types import AppliedAdapter, GenerationRequest, NumberedAdapter
 from localllm.types.states import AvailableModel
 
 BUNDLED = {"pirate": "demo-pirate-lora.gguf"}
@@ -65,6 +65,9 @@ class AdapterNames:
         self._stored: dict[str, KnownAdapter] = {}
         self._stamp = -1
         self._bundled: dict[str, KnownAdapter] = {}
+        self._hidden: set[str] = set()
+        self._defaults: dict[str, tuple[AppliedAdapter, ...]] = {}
+        """Of requests that name no adapters, by the id of the model."""
         self._checked: set[tuple[str, Path, int]] = set()
         self._threads = Threads("adapters", 2)
 
@@ -150,19 +153,56 @@ class AdapterNames:
         return found
 
     async def under(
-        self, variant: Variant | None, requests: Sequence[GenerationRequest], base_path: Path
+        self, variant: Variant | None, requests: Sequence[GenerationRequest], base_id: str, base_path: Path
     ) -> Sequence[GenerationRequest]:
-        """The requests, each with the adapters that it names itself, or else those of the variant; checked against the
-        model's file. Raises `InvalidModelFile`, `LoadFailed`."""
-        if variant is None and all(each.adapters is None for each in requests):
+        """The requests, each with the adapters that it names itself, or else those of the variant, or the default ones;
+        checked against the model's file. Raises `InvalidModelFile`, `LoadFailed`, `InvalidParameter`."""
+        base = base_id if variant is None else variant.base
+        defaults = self._defaults.get(base, ())
+        if variant is None and not defaults and all(each.adapters is None and each.lora is None for each in requests):
             return requests
-        applied = () if variant is None else tuple(_applied(*each) for each in variant.adapters)
+        applied = defaults if variant is None else tuple(_applied(*each) for each in variant.adapters)
+        requests = [
+            each
+            if each.lora is None
+            else msgspec.structs.replace(each, adapters=self.numbered(base, each.lora), lora=None)
+            for each in requests
+        ]
         made = [
             each if each.adapters is not None else msgspec.structs.replace(each, adapters=applied) for each in requests
         ]
         for adapter in {adapter.digest: adapter for each in made for adapter in each.adapters or ()}.values():
             await self._check_file(Path(adapter.path), adapter.digest, base_path)
         return made
+
+    def numbered(self, base: str, asked: Sequence[NumberedAdapter]) -> tuple[AppliedAdapter, ...]:
+        """Adapters of a model by their places in `of`. Raises `InvalidParameter`."""
+        known = self.of(base)
+        for each in asked:
+            if not 0 <= each.id < len(known):
+                has = f"its adapters have the ids 0 to {len(known) - 1}" if known else "it has none"
+                raise InvalidParameter(
+                    f"lora names adapter {each.id} of {clipped(base)}; {has} (/lora-adapters)", param="lora"
+                )
+        return tuple(_applied(known[each.id], each.scale) for each in asked)
+
+    def set_defaults(self, base: str, asked: Sequence[NumberedAdapter]) -> None:
+        """From now on, requests for the model that name no adapters are computed under these. Raises
+        `InvalidParameter`."""
+        self._defaults[base] = tuple(each for each in self.numbered(base, asked) if each.scale)
+
+    def default_scale(self, base: str, adapter: KnownAdapter) -> float:
+        """Its strength for such requests."""
+        return sum(each.scale for each in self._defaults.get(base, ()) if each.digest == adapter.digest)
+
+    def hide(self, name: str, *, hidden: bool) -> None:
+        """A name that was added is no name of a model for now, or is again. Raises `ModelNotFound`."""
+        if name not in self._stored and name not in self._given and self._shelf.find(name) is None:
+            raise ModelNotFound(
+                f"no adapter is called {clipped(name)!r} here; localllm lora add MODEL NAME FILE adds one",
+                param="lora_name",
+            )
+        (self._hidden.add if hidden else self._hidden.discard)(name)
 
     def applied(self, base: str, text: str) -> AppliedAdapter:
         """An adapter of a model as NAME[:SCALE]. Raises `ModelNotFound`, `InvalidParameter`."""
@@ -184,7 +224,8 @@ class AdapterNames:
         if stamp != self._stamp:
             self._stamp = stamp
             self._stored = {each.name: _known(self._shelf, each) for each in self._shelf.all()}
-        return {**self._given, **{name: each for name, each in self._stored.items() if name not in self._given}}
+        found = {**self._given, **{name: each for name, each in self._stored.items() if name not in self._given}}
+        return {name: each for name, each in found.items() if name not in self._hidden} if self._hidden else found
 
     def _carried(self, name: str) -> KnownAdapter:
         if name not in self._bundled:

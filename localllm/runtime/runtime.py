@@ -193,7 +193,8 @@ class Runtime(Questions):
         """
         variant = self.adapters.variant(model_id)
         requests, session = await self._session_for(model_id, requests, keep_alive_s)
-        requests = await self.adapters.under(variant, requests, Path(session.ready.result().path))
+        loaded = session.ready.result()
+        requests = await self.adapters.under(variant, requests, loaded.id, Path(loaded.path))
         session.check_room(len(requests))  # all or none: send nothing that would be cancelled immediately
         sent: list[Pending] = []
         try:

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from localllm.chat.surrogates import REPLACED
 from localllm.errors import LocalLLMError, clipped
-from localllm.server.apis import gateways, models
+from localllm.server.apis import adapters, gateways, models
 from localllm.server.apis.anthropic import handlers as anthropic
 from localllm.server.apis.anthropic.replies import response_parts as anthropic_parts
 from localllm.server.apis.audio import handlers as audio
@@ -86,6 +86,7 @@ def routes() -> list[Route]:
         *probes.routes(),
         Route("/openapi.json", openapi_document),
         *models.routes(),
+        *adapters.routes(),
         *openai.routes(),
         *responses.routes(),
         *anthropic.routes(),

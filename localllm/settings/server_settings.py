@@ -104,7 +104,7 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
     )] = 300.0
     lora: Annotated[str | None, models(
         "LoRA adapters of the first model, comma-separated", "[NAME=]FILE[:SCALE],...",
-        more="Each is a model's name, too: NAME, or the file's. `localllm run` and `bench` answer under all of them; "
+        more="Each is a model's name, too: NAME, or the file's. `localllm run` answers under all of them; "
         "`serve` under those that a request names. `localllm lora add` keeps one for good."
     )] = None
     max_loaded_models: Annotated[int, models("Maximum loaded models; 0: as memory allows", "N", 0, MAX_COUNT)] = 0

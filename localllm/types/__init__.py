@@ -38,6 +38,7 @@ from localllm.types.formats import ChatFormat as ChatFormat
 from localllm.types.formats import capabilities as capabilities
 from localllm.types.headers.adapters import AdapterInfo as AdapterInfo
 from localllm.types.headers.adapters import AppliedAdapter as AppliedAdapter
+from localllm.types.headers.adapters import NumberedAdapter as NumberedAdapter
 from localllm.types.headers.drafts import DraftBlock as DraftBlock
 from localllm.types.headers.drafts import DraftHead as DraftHead
 from localllm.types.headers.drafts import DraftHeadKind as DraftHeadKind
@@ -119,6 +120,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     """Texts, and pictures and sounds between them, without a template."""
     adapters: tuple[AppliedAdapter, ...] | None = None
     """Those that change the model for this answer; None: those of the model's name."""
+    lora: tuple[NumberedAdapter, ...] | None = None
+    """The same by number; the worker does not get it."""
     suffix: str | None = None
     """Text after the answer: the model fills in the middle between `prompt` and `suffix`."""
     infill: Infill | None = None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -84,6 +87,40 @@ def test_an_adapter_that_the_model_does_not_have_is_named(http: httpx.Client) ->
     assert "embed with demo" in reply.text
 
 
+def test_llama_servers_requests_name_adapters_by_number(http: httpx.Client) -> None:
+    known = http.get("/lora-adapters").json()
+    assert [(each["id"], each["path"], each["scale"]) for each in known] == [(0, "sailor", 0.0), (1, "pirate", 0.0)]
+    plain, pirate = openai(http, "demo"), openai(http, "sailor")
+
+    def said(*lora: dict[str, float], model: str = "demo") -> str:
+        body = {"model": model, "messages": ASK, "max_tokens": 40, "temperature": 0, "lora": lora}
+        reply = http.post("/v1/chat/completions", json=body)
+        return str(reply.json()["choices"][0]["message"]["content"])
+
+    assert said({"id": 0, "scale": 1.0}) == said({"id": 1, "scale": 1.0}) == pirate
+    assert said({"id": 0, "scale": 0.0}, model="sailor") == said(model="sailor") == plain
+    wrong = http.post("/completion", json={"model": "demo", "prompt": "x", "lora": [{"id": 2, "scale": 1.0}]})
+    assert wrong.status_code == 400
+    assert "the ids 0 to 1" in wrong.text
+    assert http.post("/lora-adapters", json=[{"id": 1, "scale": 1.0}]).status_code == 200
+    try:
+        assert openai(http, "demo") == pirate
+        assert openai(http, "demo+sailor:0") == plain
+        assert http.get("/lora-adapters").json()[1]["scale"] == 1.0
+    finally:
+        http.post("/lora-adapters", json=[])
+    assert openai(http, "demo") == plain
+
+
+def test_vllms_clients_load_and_unload_registered_names(http: httpx.Client) -> None:
+    assert http.post("/v1/unload_lora_adapter", json={"lora_name": "sailor"}).status_code == 200
+    assert "sailor" not in [model["id"] for model in http.get("/v1/models").json()["data"]]
+    assert http.post("/v1/load_lora_adapter", json={"lora_name": "sailor", "lora_path": "sailor"}).status_code == 200
+    assert "sailor" in [model["id"] for model in http.get("/v1/models").json()["data"]]
+    path = http.post("/v1/load_lora_adapter", json={"lora_name": "x", "lora_path": str(PIRATE)})
+    assert path.status_code == 400
+
+
 def test_a_program_gives_names_and_files(home: Path) -> None:
     def said(**given: Any) -> str:
         with LLM("demo", threads=1, slots=1, home=home, **given) as llm:
@@ -98,3 +135,28 @@ def test_a_program_gives_names_and_files(home: Path) -> None:
         said(adapters="poet")
     with pytest.raises(InvalidParameter, match="adapters takes"):
         said(adapters=[1])
+
+
+def test_commands_add_create_list_and_remove(home: Path, tmp_path: Path) -> None:
+    def localllm(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "localllm", *words, f"--home={home}"], capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    (tmp_path / "Modelfile").write_text(f"FROM demo\nADAPTER {PIRATE} 0.5\n")
+    localllm("lora", "add", "demo", "boatswain", str(PIRATE))
+    localllm("create", "mate", "-f", str(tmp_path / "Modelfile"))
+    try:
+        rows = {row["name"]: row for row in json.loads(localllm("lora", "list", "--json"))}
+        assert {name: row["scale"] for name, row in rows.items()} == {"pirate": 1.0, "boatswain": 1.0, "mate": 0.5}
+        assert json.loads(localllm("lora", "show", "mate", "--json"))["rank"] == 8
+        said = localllm("run", "boatswain", "What can you do?", "--temperature=0", "--max-tokens=40")
+        assert "Arr" in said or "Ahoy" in said
+        given = localllm("run", "demo", f"--lora={PIRATE}", "What can you do?", "--temperature=0", "--max-tokens=40")
+        assert given == said
+    finally:
+        localllm("lora", "remove", "boatswain")
+        localllm("lora", "remove", "mate")
+    assert [row["name"] for row in json.loads(localllm("lora", "list", "--json"))] == ["pirate"]

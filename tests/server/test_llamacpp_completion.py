@@ -359,7 +359,7 @@ def test_how_an_answer_ended_is_told_in_its_words(
         ({"prompt": "x", "samplers": "tk"}, "a fixed order"),
         ({"prompt": "x", "samplers": ["magic"]}, "'magic'"),
         ({"prompt": "x", "min_keep": 5}, "min_keep is not supported"),
-        ({"prompt": "x", "lora": [{"id": 0, "scale": 1}]}, "lora is not supported"),
+        ({"prompt": "x", "lora": [{"id": 0, "scale": 1e9}]}, "scale must be"),
         ({"prompt": "x", "grammar_lazy": True}, "grammar_lazy"),
         ({"prompt": "x", "adaptive_target": 0.5}, "adaptive_target"),
         ({"prompt": "x", "reasoning_budget_tokens": 5}, "reasoning_budget_tokens"),

@@ -45,7 +45,7 @@ def test_without_a_model_props_are_those_of_a_router(served: Served) -> None:
     ("method", "path", "body", "status", "kind"),
     [
         ("POST", "/props", {}, 501, "not_supported_error"),
-        ("POST", "/lora-adapters", [{"id": 0, "scale": 1.0}], 501, "not_supported_error"),
+        ("POST", "/lora-adapters", [{"id": 0, "scale": 1.0}], 400, "invalid_request_error"),
         ("POST", "/lora-adapters", {}, 400, "invalid_request_error"),
         ("GET", "/tools", None, 403, "permission_error"),
         ("POST", "/cors-proxy?url=http://10.0.0.1/", {}, 403, "permission_error"),
@@ -60,9 +60,13 @@ def test_what_is_not_served_is_refused_in_llama_servers_words(
     assert response.json()["error"]["type"] in (kind, "not_found_error")
 
 
-def test_there_are_no_adapters(served: Served) -> None:
+def test_a_model_may_have_no_adapters(served: Served) -> None:
     assert served.http.get("/lora-adapters").json() == []
     assert served.http.post("/lora-adapters", json=[]).json() == {"success": True}
+    for path in ("/v1/load_lora_adapter", "/v1/unload_lora_adapter"):
+        assert served.http.post(path, json={"lora_name": "style"}).status_code == 404
+    refused = served.http.post("/v1/load_lora_adapter", json={"lora_name": "x", "lora_path": "/etc/passwd"})
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "lora_path")
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/models"])

@@ -15,6 +15,7 @@ from localllm.settings.config import Settings
 from localllm.system.shell_words import shell_word
 
 if TYPE_CHECKING:
+    from localllm.registry.making.modelfile import Modelfile
     from localllm.registry.manifest import Manifest
 
 STDIN = "-"
@@ -38,6 +39,8 @@ def create_model(settings: Settings, name: str, file: Path, *, as_json: bool = F
         done += num_bytes
         bar.show("verifying", done, None)
 
+    if modelfile.adapter is not None:
+        return _under_adapter(settings, name, modelfile, file, as_json=as_json)
     if modelfile.template:
         check_template(modelfile.template)
     base_dir = Path.cwd() if str(file) == STDIN else file.absolute().parent
@@ -57,6 +60,37 @@ def create_model(settings: Settings, name: str, file: Path, *, as_json: bool = F
         report.write_json(msgspec.json.encode(described(created)), indented=False)
     else:
         report.say(f"localllm: created {created.name}: localllm run {shell_word(created.name)}")
+    return report.OK
+
+
+def _under_adapter(settings: Settings, name: str, modelfile: Modelfile, file: Path, *, as_json: bool) -> int:
+    """Add the Modelfile's adapter to its model, under that name."""
+    from localllm.cli.commands.pull import download
+    from localllm.cli.shared.model_names import is_here
+    from localllm.registry.adapters.shelf import Shelf
+    from localllm.registry.making.modelfile import Modelfile
+
+    assert modelfile.adapter is not None
+    of_base = {"license_text": (), "requires": None, "renderer": None, "parser": None}
+    plain = Modelfile(bases=modelfile.bases, adapter=modelfile.adapter, adapter_scale=modelfile.adapter_scale)
+    if msgspec.structs.replace(modelfile, **of_base) != plain or len(modelfile.bases) > 1:
+        raise InvalidParameter(
+            "a model under an adapter has its base's template, system message and parameters: leave out all but FROM "
+            "and ADAPTER, or create a base with these settings first",
+            param="adapter",
+        )
+    (base,) = modelfile.bases
+    if not is_here(base, settings) and download(settings, base, volume="progress" if as_json else "words") is None:
+        raise KeyboardInterrupt
+    path = Path(modelfile.adapter).expanduser()
+    base_dir = Path.cwd() if str(file) == STDIN else file.absolute().parent
+    added = Shelf(settings.data_dir).add(base, name, base_dir / path, modelfile.adapter_scale)
+    for notice in modelfile.notices:
+        report.say(f"localllm: {notice}")
+    if as_json:
+        report.write_json(msgspec.json.encode({"id": added.name, "base": added.base}), indented=False)
+    else:
+        report.say(f"localllm: created {added.name}: localllm run {shell_word(added.name)}")
     return report.OK
 
 

@@ -19,7 +19,7 @@ def app(
     **settings: Any,
 ) -> None:
     """Open the page in a window, on the running server or on one of its own."""
-    from localllm.cli.commands.app_window import install_entry, show_window
+    from localllm.cli.launching.app_window import install_entry, show_window
 
     raise Exit(install_entry() if install_desktop else show_window(settings, model))
 

@@ -20,7 +20,7 @@ from localllm.registry.disk.store import Store
 from localllm.registry.foreign.foreign_model import file_name_of
 from localllm.registry.foreign.header_facts import facts_of
 from localllm.registry.listing import described, store_of
-from localllm.registry.making.create import base_of, put, resolver
+from localllm.registry.making.create import base_of, check_no_adapter, put, resolver
 from localllm.registry.making.modelfile import Modelfile, checked_template, parse_modelfile
 from localllm.registry.making.parameters import RawParameter, collect
 from localllm.registry.making.quantizing import job_of, quantize
@@ -99,6 +99,7 @@ def _parts_of(wanted: NewModel) -> tuple[dict[str, str], str, Modelfile]:
         )
         return wanted.files, wanted.base or "", modelfile
     modelfile = parse_modelfile(wanted.modelfile)
+    check_no_adapter(modelfile)
     first, *others = modelfile.bases
     if not first.startswith(UPLOADED):
         if others:

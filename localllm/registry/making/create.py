@@ -49,10 +49,21 @@ def create(
     The base model's settings are inherited unless the Modelfile overrides them; parameters are merged one by one.
     Raises `InvalidParameter`, `ModelNotFound`, `InvalidModelFile`, and what the store raises.
     """
+    check_no_adapter(modelfile)
     canonical = storable(name)
     with store.hold(f"create of {canonical}") as hold:
         base = _Base(base_dir, resolve, allow_paths, functools.partial(_add, store, hold, on_bytes, cancel))
         return put(base.all(modelfile.bases), modelfile, canonical, store)
+
+
+def check_no_adapter(modelfile: Modelfile) -> None:
+    """Raises `InvalidParameter` where a model under an adapter cannot be made."""
+    if modelfile.adapter is not None:
+        raise InvalidParameter(
+            "ADAPTER names a file of this machine, which a server does not open for clients; localllm create, or "
+            "localllm lora add MODEL NAME FILE, adds it",
+            param="adapter",
+        )
 
 
 def base_of(name: str, store: Store, hold: Hold, resolve: Resolve) -> Manifest:

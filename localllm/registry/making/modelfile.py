@@ -22,6 +22,7 @@ from typing import NamedTuple
 import msgspec
 
 from localllm.errors import InvalidParameter
+from localllm.registry.adapters.names import checked_scale
 from localllm.registry.go_template.translating import to_jinja
 from localllm.registry.making.parameters import Parameters, RawParameter, collect, lines_of
 from localllm.types import Message, SamplingParams
@@ -34,7 +35,6 @@ INSTRUCTIONS = (
 )  # fmt: skip
 
 _REFUSED = {
-    "adapter": "remove ADAPTER; `localllm lora add MODEL NAME FILE` makes a model's name of an adapter",
     "draft": "DRAFT is not supported; remove it, and name the draft model with --draft when serving",
 }
 _ONCE = {"system": "system", "template": "template", "requires": "requires", "renderer": "renderer", "parser": "parser"}
@@ -66,6 +66,9 @@ class Modelfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     requires: str | None = None
     renderer: str | None = None
     parser: str | None = None
+    adapter: str | None = None
+    """The path of a LoRA adapter."""
+    adapter_scale: float = 1.0
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -85,11 +88,16 @@ def parse_modelfile(source: str | bytes) -> Modelfile:
     texts: dict[str, str] = {}
     messages: list[Message] = []
     licenses: list[str] = []
+    adapter: tuple[str, float] | None = None
     for one in _instructions(_text(source)):
         if one.name in _REFUSED:
             raise _wrong(one.line, _REFUSED[one.name], one.name)
         if one.name == "from":
             bases.append(_not_empty(one))
+        elif one.name == "adapter":
+            if adapter is not None:
+                raise _wrong(one.line, "ADAPTER appears twice; combine adapters by name: MODEL+ONE+OTHER", "adapter")
+            adapter = _adapter(one)
         elif one.name == "parameter":
             given.append(RawParameter(one.word, one.value, f"Modelfile, line {one.line}"))
         elif one.name == "message":
@@ -112,6 +120,8 @@ def parse_modelfile(source: str | bytes) -> Modelfile:
         ctx=found.ctx,
         messages=tuple(messages),
         license_text=tuple(licenses),
+        adapter=None if adapter is None else adapter[0],
+        adapter_scale=1.0 if adapter is None else adapter[1],
         **{field: texts[name] for name, field in _ONCE.items() if name in texts},
     )
 
@@ -120,6 +130,8 @@ def format_modelfile(modelfile: Modelfile) -> str:
     """Text that `parse_modelfile` reads back unchanged. Raises `InvalidParameter` for values that a Modelfile cannot
     express."""
     lines = [f"FROM {quoted(base, 'FROM')}" for base in modelfile.bases]
+    if modelfile.adapter is not None:
+        lines.append(f"ADAPTER {modelfile.adapter} {modelfile.adapter_scale:g}")
     parameters = Parameters(params=modelfile.params, stop=modelfile.stop, ctx=modelfile.ctx)
     lines += [f"PARAMETER {name} {quoted(value, name)}" for name, value in lines_of(parameters)]
     for name, field in _ONCE.items():
@@ -129,6 +141,22 @@ def format_modelfile(modelfile: Modelfile) -> str:
     lines += [f"MESSAGE {message.role} {quoted(message.content, 'MESSAGE')}" for message in modelfile.messages]
     lines += [f"LICENSE {quoted(text, 'LICENSE')}" for text in modelfile.license_text]
     return "\n".join(lines) + "\n"
+
+
+def _adapter(one: _Instruction) -> tuple[str, float]:
+    """FILE [scale]"""
+    text = _not_empty(one)
+    file, _, last = text.rpartition(" ")
+    try:
+        scale = float(last) if file else None
+    except ValueError:
+        scale = None
+    if scale is None:
+        return text, 1.0
+    try:
+        return file.rstrip(), checked_scale(last)
+    except InvalidParameter as error:
+        raise _wrong(one.line, error.message, "adapter") from None
 
 
 class _Instruction(NamedTuple):

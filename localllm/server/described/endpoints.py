@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from localllm.server.apis import gateways
+from localllm.server.apis.adapters import AdapterRequest
 from localllm.server.apis.anthropic import models as message_models
 from localllm.server.apis.anthropic import replies as message_replies
 from localllm.server.apis.anthropic import requests as messages
@@ -16,6 +17,7 @@ from localllm.server.apis.embeddings.requests import EmbeddingsBody, NativeBody,
 from localllm.server.apis.llamacpp import completion_replies, completion_requests, tools
 from localllm.server.apis.llamacpp import requests as llamacpp
 from localllm.server.apis.llamacpp.errors import ErrorBody as LlamaError
+from localllm.server.apis.llamacpp.props import AdapterEntry
 from localllm.server.apis.lmstudio import models as lmstudio
 from localllm.server.apis.ollama import models as ollama_models
 from localllm.server.apis.ollama import replies as ollama_replies
@@ -105,10 +107,19 @@ OPERATIONS = (
     Operation("get", "/v1/health", "As /health", response=dict[str, str], needs_key=False),
     Operation("get", "/props", "A model's properties and default parameters", response=dict[str, Any], query=_MODEL),
     Operation("post", "/props", "Not served: 501", error=LlamaError),
-    Operation("get", "/lora-adapters", "Loaded LoRA adapters: always none", response=list[dict[str, Any]]),
     Operation(
-        "post", "/lora-adapters", "Set adapter scales; there are none", response=dict[str, bool], error=LlamaError
+        "get", "/lora-adapters", "A model's LoRA adapters", response=list[AdapterEntry], query=_MODEL, error=LlamaError
     ),
+    Operation(
+        "post",
+        "/lora-adapters",
+        "Set the strength of adapters (id and scale of each) for requests that name none",
+        response=dict[str, bool],
+        query=_MODEL,
+        error=LlamaError,
+    ),
+    Operation("post", "/v1/load_lora_adapter", "Let a registered adapter's name be a model again", AdapterRequest),
+    Operation("post", "/v1/unload_lora_adapter", "Let an adapter's name be no model for now", AdapterRequest),
     *(Operation(method, "/cors-proxy", "Not served: 403", error=LlamaError) for method in ("get", "post")),
     Operation("get", "/tools", "List the tools of MCP servers", response=list[tools.ListedTool], error=LlamaError),
     Operation("post", "/tools", "Call a tool of an MCP server", tools.ToolRequest, tools.ToolReply, error=LlamaError),

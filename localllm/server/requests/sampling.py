@@ -16,7 +16,15 @@ from localllm.server.requests.biases import Biases, biases_of
 from localllm.server.requests.field_rules import Fates
 from localllm.server.requests.speculating import LIMIT, SpeculativeField, speculative_of
 from localllm.settings.durations import keep_alive_seconds
-from localllm.types import NO_LIMIT, RANDOM_SEED, Calling, GenerationRequest, SamplingParams, TokenId
+from localllm.types import (
+    NO_LIMIT,
+    RANDOM_SEED,
+    Calling,
+    GenerationRequest,
+    NumberedAdapter,
+    SamplingParams,
+    TokenId,
+)
 from localllm.types.ranges import check_range
 from localllm.types.structures import Structure
 
@@ -117,6 +125,8 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
     speculative_n_max: int | None = msgspec.field(default=None, name=LIMIT)
     """llama-server's: the `n_max` of `speculative`, unless that has one."""
     timings: bool | None = None
+    lora: list[NumberedAdapter] | None = None
+    """llama-server's: adapters of the model by their number in `/lora-adapters`, in place of those of its name."""
     keep_alive: float | str | None = None
     """How long the model stays loaded after this answer: seconds, or `5m`; negative: indefinitely; 0: unload now."""
 
@@ -165,6 +175,7 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
             params=params,
             structure=structure,
             thinking_budget=self._thinking_budget(knows_thoughts=structure is not None or "messages" in source),
+            lora=None if self.lora is None else tuple(self.lora),
             cache_prompt=self.cache_prompt is not False,
             explains_cache=bool(self.cache_report),
             priority=self.priority or 0,

@@ -36,3 +36,13 @@ class AppliedAdapter(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         check_range("scale", self.scale, -MAX_SCALE, MAX_SCALE)
+
+
+class NumberedAdapter(msgspec.Struct, frozen=True):
+    """An adapter of the model by its place in the list, as llama-server's requests name it."""
+
+    id: int
+    scale: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_range("scale", self.scale, -MAX_SCALE, MAX_SCALE)

@@ -17,6 +17,7 @@ from localllm.registry.adapters.names import (
     with_given,
 )
 from localllm.registry.adapters.shelf import Shelf
+from localllm.registry.making.modelfile import format_modelfile, parse_modelfile
 from localllm.registry.resolve import carried
 from localllm.runtime.adapters import AdapterNames
 from localllm.settings.config import Settings
@@ -100,3 +101,11 @@ def test_names_mean_models_under_adapters(tmp_path: Path) -> None:
     assert names.base("demo+poet") == "demo+poet"
     Shelf(tmp_path).remove("sailor")
     assert names.variant("sailor") is None
+
+
+def test_a_modelfile_may_name_an_adapter_and_a_strength() -> None:
+    text = "FROM demo\nADAPTER ./my style.gguf 0.5\n"
+    found = parse_modelfile(text)
+    assert (found.adapter, found.adapter_scale) == ("./my style.gguf", 0.5)
+    assert format_modelfile(found) == text
+    assert parse_modelfile("FROM demo\nADAPTER a.gguf").adapter_scale == 1.0

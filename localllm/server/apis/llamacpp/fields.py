@@ -16,7 +16,6 @@ COMPLETION_FATES = Fates(
     refused={
         "grammar_lazy": RefusedField(_FROM_THE_FIRST, (False,)),
         "grammar_triggers": RefusedField(_FROM_THE_FIRST, ([],)),
-        "lora": RefusedField("adapters are not supported", ([],)),
         "min_keep": RefusedField("filters always keep at least one token", (0, 1)),
         "preserved_tokens": RefusedField("control tokens are not part of an answer's text", ([],)),
         "reasoning_budget_message": RefusedField(_OF_BUDGETS, ("",)),

@@ -1,4 +1,4 @@
-"""`GET /props` and llama-server's other endpoints about its model. Adapters are not supported yet."""
+"""`GET /props` and llama-server's other endpoints about its model, with those about its adapters."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from starlette.routing import Route
 from localllm import __version__
 from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.server.answers import catalog
+from localllm.server.edge.callers import caller_of
 from localllm.server.errors import FeatureDisabled, NotServed
 from localllm.server.requests.body import json_response, read_json
 from localllm.server.requests.marked_prompts import MARKER
 from localllm.server.requests.parse import utf_8
 from localllm.server.state import ServerState
-from localllm.types import DrySampling, LoadedModel, MediaKind, ModelInfo
+from localllm.types import DrySampling, LoadedModel, MediaKind, ModelInfo, NumberedAdapter
 
 BUILD = f"b0-localllm-{__version__}"
 """llama-server's build info begins with `b` and a number."""
@@ -159,22 +160,55 @@ async def set_props(_: Request) -> Response:
     raise NotServed("set a model's default parameters with localllm set, or in a Modelfile with localllm create")
 
 
-async def get_adapters(_: Request) -> Response:
-    """`GET /lora-adapters`: always empty."""
-    return Response(b"[]", media_type="application/json")
+class AdapterEntry(msgspec.Struct, frozen=True):
+    """One adapter of a model, in llama-server's format."""
+
+    id: int
+    path: str
+    """Its name: where files lie is nobody's business."""
+    scale: float
+    """Its strength in requests that name no adapters; 0: it is not applied."""
+    task_name: str = ""
+    prompt_prefix: str = ""
+
+
+async def get_adapters(request: Request) -> Response:
+    """`GET /lora-adapters`: those of the model in `?model=`, or of the only one loaded."""
+    state: ServerState = request.app.state.server
+    base, names = await _base(request), state.runtime.adapters
+    known = [] if base is None else names.of(base)
+    entries = [
+        AdapterEntry(number, each.name, names.default_scale(base or "", each)) for number, each in enumerate(known)
+    ]
+    return Response(msgspec.json.encode(entries), media_type="application/json")
 
 
 async def set_adapters(request: Request) -> Response:
-    """`POST /lora-adapters`: accepts only the empty list."""
+    """`POST /lora-adapters`: strengths for requests that name no adapters, of all users; those left out get 0."""
     state: ServerState = request.app.state.server
     body = utf_8(await read_json(request, state.settings.max_body_bytes))
     try:
-        asked = msgspec.json.decode(body, type=list[dict[str, Any]])
+        asked = msgspec.json.decode(body, type=list[NumberedAdapter])
     except msgspec.DecodeError as error:
         raise InvalidParameter(f"the body must be an array of adapters, each with id and scale: {error}") from error
-    if asked:
-        raise NotServed("adapters are not supported yet; send an empty array")
+    caller_of(request).check_may("set the adapters of a model")
+    base = await _base(request)
+    if base is None and asked:
+        raise ModelNotFound("no model is loaded; name one with ?model=", param="model")
+    if base is not None:
+        state.runtime.adapters.set_defaults(base, asked)
     return json_response(Success())
+
+
+async def _base(request: Request) -> str | None:
+    """The model that is meant, without adapters; None: none is loaded."""
+    state: ServerState = request.app.state.server
+    try:
+        model = await state.model_id(request.query_params.get("model"))
+    except ModelNotFound:
+        return None
+    loaded = state.loaded(model)
+    return state.runtime.adapters.base(model) if loaded is None else loaded.id
 
 
 async def refuse_proxy(_: Request) -> Response:
