@@ -138,6 +138,9 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
         more="off: requests bring the bytes; public: from public addresses only, checked at every connection and "
         "redirect; any: from this machine and its network, too, so that every client can make the server ask there."
     )] = "off"
+    media_url_timeout_s: Annotated[float, requests(
+        "Timeout for fetching a picture, sound or document", "S", 0.1, MAX_SECONDS
+    )] = 10.0
     max_media_bytes: Annotated[int, requests("Largest picture or sound", "N", 1, MAX_BYTES)] = 20 * 1024 * 1024
     max_request_media_bytes: Annotated[int, requests(
         "All pictures, sounds and documents of a request", "N", 1, MAX_BYTES,

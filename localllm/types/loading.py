@@ -29,6 +29,7 @@ model = partial(Setting, group="Model", who="clients")
 device = partial(Setting, group="CPU and GPU", who="clients")
 speed = partial(Setting, group="Speed", who="clients")
 memory = partial(Setting, group="Memory", who="clients")
+media = partial(Setting, group="Pictures and sound", who="clients")
 
 MIN_CTX, MAX_CTX = 8, 2**24
 SLOTS = model("Concurrent answers", "N", 1, 256, affects_speed=False)
@@ -96,33 +97,6 @@ class Loading(msgspec.Struct, frozen=True, kw_only=True):
         "RAM for the KV cache of idle chats", "MB", 0, 2**24, affects_speed=False,
         more="For conversations evicted from their slots, and for checkpoints; 0: none."
     )] = 2048
-    media_ram_mb: Annotated[int, memory(
-        "RAM for encoded pictures and sounds", "MB", 0, 2**24, affects_speed=False,
-        more="What is seen or heard again, in any chat, is not encoded again; 0: none is kept."
-    )] = 256
-    media_disk_mb: Annotated[int, memory(
-        "Disk space for encoded pictures and sounds", "MB", 0, 2**30, affects_speed=False,
-        more="Of all models, so that a restart encodes nothing again; 0, or no disk for the KV cache: none."
-    )] = 1024
-    media_idle_s: Annotated[float, memory(
-        "Time after which an idle projector's memory is freed", "S", 0, 10**7, affects_speed=False,
-        more="It is loaded again for the next new picture or sound."
-    )] = 600.0
-    max_megapixels: Annotated[float, memory(
-        "Largest picture that is decoded, in millions of pixels", "N", 0.001, 178, affects_speed=False,
-        more="Checked in its header; a larger one is refused."
-    )] = 64.0
-    max_media_s: Annotated[float, memory(
-        "Longest sound or video that is decoded", "S", 0.1, 36000, affects_speed=False, more="A longer one is refused."
-    )] = 1800.0
-    video_fps: Annotated[float, memory(
-        "Frames that are read of a second of video", "N", 0.01, 60, affects_speed=False,
-        more="Each is a picture to the model, with its time before it. Needs the package av."
-    )] = 1.0
-    max_video_frames: Annotated[int, memory(
-        "Most frames that are read of a video", "N", 1, 1024, affects_speed=False,
-        more="Of a longer one, they are spread evenly over its length."
-    )] = 32
     checkpoints: Annotated[int, memory(
         "Checkpoints per chat, for models that cannot roll back tokens", "N", 0, 256, affects_speed=False,
         more="Recurrent models and sliding windows return to checkpoints instead of computing a prompt again; 0: none."
@@ -191,22 +165,6 @@ class Loading(msgspec.Struct, frozen=True, kw_only=True):
         more="Also an EAGLE-3 or DFlash draft, or a Gemma 4 assistant: its name or file. auto: the catalog's choice "
         "for the model, if it is on this machine."
     )] = None
-    mmproj: Annotated[str | None, model(
-        "Projector (mmproj) file, for pictures and sound", "FILE", default="the model's", who="machine",
-        more="By default the one pulled with the model, or the only one beside its file."
-    )] = None
-    projector: Annotated[ProjectorUse, model(
-        "Where pictures and sound are encoded, or off: text only",
-        more="auto: on a GPU that the model uses if there is room, else on the CPU. Loaded with the first picture."
-    )] = "auto"
-    image_min_tokens: Annotated[int | None, model(
-        "Fewest tokens of a picture, for models that read any size", "TOKENS", 1, 2**16, default="the model's",
-        affects_speed=False, more="More show details of small pictures; Qwen-VL needs 1024 to point at things."
-    )] = None
-    image_max_tokens: Annotated[int | None, model(
-        "Most tokens of a picture, for models that read any size", "TOKENS", 1, 2**16, default="the model's",
-        affects_speed=False, more="Larger pictures are made smaller first. Fewer are faster and leave more context."
-    )] = None
     rope_scaling: Annotated[RopeScaling | None, model(
         "RoPE scaling for a longer context", default="the model's", more="Contexts for embedding are never scaled."
     )] = None
@@ -217,4 +175,80 @@ class Loading(msgspec.Struct, frozen=True, kw_only=True):
         "Trained context for YaRN", "TOKENS", MIN_CTX, MAX_CTX, default="the model's",
         more="In tokens, before any scaling."
     )] = None
+    mmproj: Annotated[str | None, media(
+        "Projector (mmproj) file, for pictures and sound", "FILE", default="the model's", who="machine",
+        more="By default the one pulled with the model, or the only one beside its file."
+    )] = None
+    projector: Annotated[ProjectorUse, media(
+        "Where pictures and sound are encoded, or off: text only",
+        more="auto: on a GPU that the model uses if there is room, else on the CPU. Loaded with the first picture."
+    )] = "auto"
+    image_min_tokens: Annotated[int | None, media(
+        "Fewest tokens of a picture, for models that read any size", "TOKENS", 1, 2**16, default="the model's",
+        affects_speed=False, more="More show details of small pictures; Qwen-VL needs 1024 to point at things."
+    )] = None
+    image_max_tokens: Annotated[int | None, media(
+        "Most tokens of a picture, for models that read any size", "TOKENS", 1, 2**16, default="the model's",
+        affects_speed=False, more="Larger pictures are made smaller first. Fewer are faster and leave more context."
+    )] = None
+    media_ram_mb: Annotated[int, media(
+        "RAM for encoded pictures and sounds", "MB", 0, 2**24, affects_speed=False,
+        more="What is seen or heard again, in any chat, is not encoded again; 0: none is kept."
+    )] = 256
+    media_disk_mb: Annotated[int, media(
+        "Disk space for encoded pictures and sounds", "MB", 0, 2**30, affects_speed=False,
+        more="Of all models, so that a restart encodes nothing again; 0, or no disk for the KV cache: none."
+    )] = 1024
+    media_idle_s: Annotated[float, media(
+        "Time after which an idle projector's memory is freed", "S", 0, 10**7, affects_speed=False,
+        more="It is loaded again for the next new picture or sound."
+    )] = 600.0
+    max_megapixels: Annotated[float, media(
+        "Largest picture that is decoded, in millions of pixels", "N", 0.001, 178, affects_speed=False,
+        more="Checked in its header; a larger one is refused."
+    )] = 64.0
+    max_media_s: Annotated[float, media(
+        "Longest sound or video that is decoded", "S", 0.1, 36000, affects_speed=False, more="A longer one is refused."
+    )] = 1800.0
+    video_fps: Annotated[float, media(
+        "Frames that are read of a second of video", "N", 0.01, 60, affects_speed=False,
+        more="Each is a picture to the model, with its time before it. Needs the package av."
+    )] = 1.0
+    max_video_frames: Annotated[int, media(
+        "Most frames that are read of a video", "N", 1, 1024, affects_speed=False,
+        more="Of a longer one, they are spread evenly over its length."
+    )] = 32
+    max_video_megapixels: Annotated[float, media(
+        "Pixels of all frames of a video together, in millions", "N", 1, 60, affects_speed=False,
+        more="Larger frames are reduced to their share."
+    )] = 32.0
+    media_decoders: Annotated[int, media(
+        "Files of pictures and sounds that are decoded at the same time", "N", 1, 64, affects_speed=False,
+        more="Each in a process of its own, within the next two limits."
+    )] = 2
+    media_decode_s: Annotated[float, media(
+        "Most CPU time to decode a picture, sound or video", "S", 1, 36000, affects_speed=False,
+        more="Three times as much may pass. Of a video that takes longer than half of it, other frames are read."
+    )] = 20.0
+    media_decode_mb: Annotated[int, media(
+        "Most memory to decode a picture, sound or video", "MB", 512, 2**20, affects_speed=False,
+        more="A file that needs more is refused. Pictures of more than 64 megapixels need more."
+    )] = 1536
+    media_files_mb: Annotated[int, media(
+        "RAM for files and decoded pictures and sounds that wait", "MB", 16, 2**20, affects_speed=False,
+        more="A file that finds no room is sent or decoded again when it is its turn to be encoded."
+    )] = 256
+    media_call_s: Annotated[float, media(
+        "Longest encoding of several tiles together", "S", 0, 3600, affects_speed=False,
+        more="Of a picture that is cut into equal tiles, if its type of projector encodes several at once, which is "
+        "faster. A cancellation or another picture waits for it; 0: one tile at a time."
+    )] = 2.0
+    media_timeout_s: Annotated[float, media(
+        "Timeout for encoding one tile or sound", "S", 1, 10**7, affects_speed=False,
+        more="An encoder that takes longer is ended, and the request fails."
+    )] = 900.0
+    media_refused_s: Annotated[float, media(
+        "How long a file that ended the encoder is refused", "S", 0, 10**7, affects_speed=False,
+        more="So that a client that sends it again does not end it each time."
+    )] = 600.0
     # fmt: on

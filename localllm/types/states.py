@@ -178,6 +178,29 @@ class Preemptions(msgspec.Struct, frozen=True):
     """How many of them are computed again, because main memory had no room for their state."""
 
 
+class MediaStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model's encoder of pictures and sounds has done since the model was loaded. Also in replies to clients."""
+
+    pictures: int = 0
+    """Encoded pictures, including frames of videos."""
+    sounds: int = 0
+    """Encoded sounds, including parts of long ones."""
+    encoded_rows: int = 0
+    """Rows that were encoded: one for each token of a picture or sound."""
+    memory_rows: int = 0
+    """Rows that requests got from memory, where they were kept."""
+    disk_rows: int = 0
+    """Rows that requests got from disk."""
+    encode_s: float = 0.0
+    """Time spent encoding."""
+    restarts: int = 0
+    """How often a new encoder process replaced one that had ended unasked."""
+    cache_bytes: int = 0
+    """Size of the rows that are kept in memory."""
+    is_running: bool = False
+    """Whether the encoder has a process, which holds the projector."""
+
+
 class EngineStatus(msgspec.Struct, frozen=True):
     """Snapshot of a model's engine between two steps."""
 
@@ -194,6 +217,8 @@ class EngineStatus(msgspec.Struct, frozen=True):
     num_parked: int = 0
     """Requests that gave their slot to a more urgent one and go on when a slot is free; not counted as waiting."""
     preemptions: Preemptions = Preemptions()
+    media: MediaStatus | None = None
+    """None: the model reads only text."""
 
     @property
     def num_without_slot(self) -> int:

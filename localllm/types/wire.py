@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from localllm.types.states import AvailableModel, ModelPhase, PullState
+from localllm.types.states import AvailableModel, MediaStatus, ModelPhase, PullState
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +86,8 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     """Estimated memory reserved for it on each GPU, if any."""
     media_bytes: int | msgspec.UnsetType = msgspec.UNSET
     """How much of that memory is reserved for its encoder of pictures and sounds, if it has one."""
+    media: MediaStatus | msgspec.UnsetType = msgspec.UNSET
+    """What that encoder has done; unset also while the model does not respond."""
     reads: list[str] | msgspec.UnsetType = msgspec.UNSET
     """What it reads beside text, if anything: `image`, `audio`."""
     placement_note: str | msgspec.UnsetType = msgspec.UNSET

@@ -102,6 +102,9 @@ def test_the_official_clients_get_one_answer_and_the_picture_is_encoded_once(
     _asked_as_codex(client, model)
     last = chat(http, {"role": "system", "content": "You are a pirate."}, [image_part("green")])
     assert (text_of(last), last["timings"]["encode_ms"], last["timings"]["encode_cached"]) == ("green", 0, 1)
+    (media,) = (each["media"] for each in http.get("/localllm/ps").json()["models"])
+    assert (media["pictures"], media["encoded_rows"], media["is_running"]) == (1, 16, True)
+    assert (media["memory_rows"] > 0, media["cache_bytes"], media["restarts"]) == (True, 16 * 64 * 4, 0)
 
 
 def _asked_as_claude_code(claude: anthropic.Anthropic, model: str) -> None:

@@ -44,6 +44,7 @@ from localllm.types.states import (
     AvailableModel,
     EngineStatus,
     MakeState,
+    MediaStatus,
     NewModel,
     Preemptions,
     PullState,
@@ -182,6 +183,8 @@ class FakeRuntime(Runtime):
         self.pull_script: list[PullState | Exception] = []
         self.pull_stopped = threading.Event()
         self.is_stuck = False
+        self.media: MediaStatus | None = None
+        """What the models' encoders have done."""
         self.saved_slots: dict[str, int] = {}
         self.embedded: list[EmbeddingRequest] = []
         self.ranked: list[RerankRequest] = []
@@ -360,7 +363,9 @@ class FakeRuntime(Runtime):
         busy = SlotStatus(7, num_held=30, num_prompt=40, num_cached=10, num_computed=30)
         slots, guesses = (busy, *[SlotStatus(None, num_held=5)] * 3), (SourceGuesses("lookup", 50, 40),)
         preemptions = Preemptions(total=7, recomputed=1)
-        return EngineStatus(slots, 2, 99, 4096, 1, num_threads=3, guesses=guesses, preemptions=preemptions)
+        return EngineStatus(
+            slots, 2, 99, 4096, 1, num_threads=3, guesses=guesses, preemptions=preemptions, media=self.media
+        )
 
     async def save_slot(self, model_id: str, slot: int, name: str) -> SlotTransfer:
         """Its slots hold as many tokens as their number, and a byte for each."""

@@ -12,7 +12,7 @@ import pytest
 from localllm.client.sse import EventDecoder
 from localllm.errors import DiskFull, LoadFailed, PullFailed
 from localllm.types import LoadedModel
-from localllm.types.states import PullState
+from localllm.types.states import MediaStatus, PullState
 from tests.server.conftest import Served
 
 HALF = PullState(phase="downloading", id="new:1b", done_bytes=50, total_bytes=100, license="MIT", quant="Q8_0")
@@ -40,6 +40,21 @@ def test_ps_says_what_is_loaded_and_not_where_its_file_lies(served: Served) -> N
          "expires_in_s": None, "pid": 4711, "ctx": 512, "slots": 4, "layers_per_device": {"CPU": 3}}
     ]  # fmt: skip
     assert "secret" not in response.text
+
+
+def test_ps_says_what_was_encoded_unless_the_model_does_not_respond(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("localllm.server.apis.manage.handlers.STATUS_TIMEOUT_S", 0.01)
+    served.runtime.media = MediaStatus(pictures=2, encoded_rows=512, encode_s=1.5, is_running=True)
+    (model,) = served.http.get("/localllm/ps").json()["models"]
+    assert model["media"] == {
+        "pictures": 2, "sounds": 0, "encoded_rows": 512, "memory_rows": 0, "disk_rows": 0, "encode_s": 1.5,
+        "restarts": 0, "cache_bytes": 0, "is_running": True,
+    }  # fmt: skip
+    served.runtime.is_stuck = True
+    (model,) = served.http.get("/localllm/ps").json()["models"]
+    assert "media" not in model
 
 
 def test_the_list_of_models_has_those_that_would_be_loaded_when_asked(served: Served) -> None:

@@ -19,7 +19,7 @@ from localllm.server.watching.tally import Tally
 from localllm.supervisor.load_log import log_load
 from localllm.types import Finish, Timings, Usage
 from localllm.types.load_options import LoadOptions
-from localllm.types.states import EngineStatus
+from localllm.types.states import EngineStatus, MediaStatus
 from tests.server.conftest import RequestLog, Served
 from tests.server.fake_runtime import FINISH, FakeRuntime, tiny_model
 
@@ -89,6 +89,24 @@ def test_a_finished_request_is_counted_with_its_tokens_and_times(served: Served)
     assert grown("request_seconds_count") == 2
     assert grown("time_per_output_token_seconds_count") == 1, "one token has no time between tokens"
     assert grown("time_per_output_token_seconds_sum") == pytest.approx(0.15)
+
+
+def test_what_the_encoder_did_is_counted_and_what_it_holds_is_shown(served: Served) -> None:
+    assert not [name for name, _ in _samples(served) if name.startswith("localllm_encoder")]
+    served.runtime.media = MediaStatus(
+        pictures=3, sounds=1, encoded_rows=900, memory_rows=200, disk_rows=100, encode_s=2.5, restarts=1,
+        cache_bytes=4000, is_running=True,
+    )  # fmt: skip
+    samples = _samples(served)
+    assert [_of(samples, "media_encoded_total", kind=kind) for kind in ("image", "audio")] == [3, 1]
+    assert [_of(samples, "media_cached_rows_total", tier=tier) for tier in ("memory", "disk")] == [200, 100]
+    names = ("media_encoded_rows_total", "encoder_seconds_total", "encoder_restarts_total", "encoder_running")
+    assert [_of(samples, name) for name in names] == [900, 2.5, 1, 1]
+    assert _of(samples, "media_cache_bytes") == 4000
+    served.http.post("/localllm/unload", json={"model": "tiny"})
+    left = {name for name, labels in _samples(served) if ("model", "tiny") in labels}
+    assert "localllm_encoder_seconds_total" in left
+    assert not left & {"localllm_media_cache_bytes", "localllm_encoder_running"}
 
 
 def test_texts_are_counted_with_their_tokens_by_the_names_of_models_that_are_there(served: Served) -> None:

@@ -21,6 +21,7 @@ from PIL import Image
 from localllm.llama.library import Library
 from localllm.types import ImageDetail, MediaKind
 from localllm.worker.media.decoding_child import Decoded, DecodeRequest, DecodingChild
+from localllm.worker.media.process_limits import DecodingLimits
 from localllm.worker.media.resampling import Resampler
 from tests.models.media import MediaModel, MediaModelKind
 from tests.worker.media_readers import as_file, encoded, open_test_reader, read, rows_of, spans
@@ -228,6 +229,18 @@ def test_a_sound_fed_in_pieces_is_the_sound_fed_whole(from_hz: int, cuts: list[i
     whole = resampled([samples])
     assert len(whole) == round(num * 16000 / from_hz)
     assert np.array_equal(resampled(np.split(samples, sorted(min(cut, num) for cut in cuts))), whole)
+
+
+@pytest.mark.parametrize(
+    ("limits", "setting"),
+    [(DecodingLimits(memory_mb=200), "media_decode_mb"), (DecodingLimits(cpu_s=0.01), "media_decode_s")],
+)
+def test_a_picture_that_takes_more_than_is_set_is_refused_by_the_name_of_the_setting(
+    limits: DecodingLimits, setting: str
+) -> None:
+    child, data = DecodingChild(limits), _bytes_of_png(8000, 8000)
+    assert setting in _ask(child, data).problem
+    child.close()
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from localllm.types import (
     Message,
     Rendering,
 )  # fmt: skip
+from localllm.types.states import MediaStatus
 from localllm.worker.messages import Accepted, Call, File, NeedFiles, Rejected, Reply, Submit, Up
 from localllm.worker.prompts.marked_text import MarkedText
 from localllm.worker.prompts.preparer import Preparer
@@ -113,6 +114,9 @@ class Reader:
         missing = {medium.digest for medium in media} - self.known.keys()
         result = MissingFiles((*missing,)) if missing else [self.pieces(medium.digest) for medium in media]
         threading.Thread(target=done, args=(result,)).start()
+
+    def status(self) -> MediaStatus:
+        return MediaStatus()
 
     def cut(self, *_: Any) -> None:
         raise NotImplementedError

@@ -75,6 +75,9 @@ def test_rows_are_those_of_the_library_and_a_restart_needs_neither_the_file_nor_
     assert len(rows) == len(expected) > 0
     assert all(np.array_equal(one, other) for one, other in zip(rows, expected, strict=True))
     assert reader.counters.encodes == len(rows)
+    assert reader.status().encoded_rows == sum(map(len, rows))
+    assert (reader.status().is_running, reader.status().restarts) == (True, 0)
+    assert reader.status().cache_bytes == sum(each.nbytes for each in rows)
     ids = [id for span in spans(pieces) for id in span.ids]
     assert all(-(2**31) <= id < 0 for id in ids)
     assert len(set(ids)) == len(ids) == sum(map(len, rows))
@@ -90,6 +93,7 @@ def test_rows_are_those_of_the_library_and_a_restart_needs_neither_the_file_nor_
     assert all(np.array_equal(rows_of(span), one) for span, one in zip(spans(again), rows, strict=True))
     counters = restarted.counters
     assert (counters.decodes, counters.encodes, counters.disk_hits) == (0, 0, len(rows))
+    assert (restarted.status().disk_rows, restarted.status().pictures) == (sum(map(len, rows)), 0)
     assert restarted.encoder_pid is None
 
 
@@ -124,6 +128,20 @@ def test_an_encoder_that_dies_of_a_medium_costs_that_and_no_other(
     assert rows_of(spans(read(reader, picture(3))[0])[0]).shape == (16, WIDTH)
     assert isinstance(found := answer(reader, _past(long)), list)
     assert isinstance(found[0], OmittedMedia), "an agent's session goes on"
+    status = reader.status()
+    assert (status.restarts, status.pictures, status.sounds, status.encoded_rows) == (2, 2, 0, 32)
+
+
+def test_an_encoder_that_takes_longer_than_is_set_is_ended_and_its_picture_refused_as_long_as_is_set(
+    loaded: Library, media_model: MakeModel, tmp_path: Path
+) -> None:
+    reader = open_test_reader(loaded, media_model("mlp"), tmp_path, media_timeout_s=1.0, media_refused_s=0.0)
+    span = spans(read(reader, picture(1))[0])[0]
+    assert reader.encoder_pid is not None
+    os.kill(reader.encoder_pid, signal.SIGSTOP)
+    with pytest.raises(InternalError, match="no answer within 1 s"):
+        rows_of(span)
+    assert rows_of(spans(read(reader, picture(1))[0])[0]).shape == (16, WIDTH)
 
 
 class Moment(NamedTuple):

@@ -49,17 +49,16 @@ def _wide(seed: int) -> File:
 
 
 def test_tiles_that_are_encoded_together_have_the_rows_of_single_ones(
-    loaded: Library, tiled: MediaModel, calls: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    loaded: Library, tiled: MediaModel, calls: list[int], tmp_path: Path
 ) -> None:
-    def rows(folder: str) -> list[Any]:
-        reader = open_test_reader(loaded, tiled, tmp_path / folder)
+    def rows(folder: str, **options: float) -> list[Any]:
+        reader = open_test_reader(loaded, tiled, tmp_path / folder, **options)
         return [rows_of(span) for span in spans(read(reader, _wide(1))[0])]
 
-    together = rows("together")
+    together = rows("together", media_call_s=3600.0)
     assert [count for count in calls if count] == [1, TILES]
     calls.clear()
-    monkeypatch.setattr("localllm.worker.media.tile_batches.MAX_CALL_S", 0.0)
-    single = rows("single")
+    single = rows("single", media_call_s=0.0)
     assert [count for count in calls if count] == [1] * (TILES + 1)
     for one, other in zip(together, single, strict=True):
         assert one.shape == (4, WIDTH)

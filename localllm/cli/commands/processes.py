@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from localllm.cli.render.units import duration, size
+from localllm.cli.render.units import counted, duration, size
 from localllm.cli.shared import report
 from localllm.client.discovery import server_of
 from localllm.settings.config import Settings
+from localllm.types.states import MediaStatus
 from localllm.types.wire import Process
 
 
@@ -40,7 +41,7 @@ def list_processes(settings: Settings, *, as_json: bool) -> int:
             )
         )
     notes = [f"{model.model}: {model.placement_note}" for model in models if model.placement_note]
-    notes += [_of_media(model) for model in models if model.media_bytes]
+    notes += [media_note(model) for model in models if model.media_bytes]
     report.write_table(("NAME", "STATUS", "MEMORY", "SLOTS", "LAYERS", "REQUESTS", "UNLOADED", "SET", "TUNED"), rows)
     for note in notes:
         report.say(f"localllm: {note}")
@@ -49,9 +50,19 @@ def list_processes(settings: Settings, *, as_json: bool) -> int:
     return report.OK
 
 
-def _of_media(model: Process) -> str:
-    reserved = f"{size(model.media_bytes or 0)} are reserved for that, and used from the first one on"
-    return f"{model.model} reads {', '.join(model.reads or ['pictures'])}: {reserved}"
+def media_note(model: Process) -> str:
+    """What it reads, the memory for that, and what was encoded so far."""
+    memory, done = size(model.media_bytes or 0), model.media or MediaStatus()
+    said = [f"{memory} are {'in use' if done.is_running else 'reserved for that, and used from the first one on'}"]
+    encoded = [counted(each, name) for each, name in ((done.pictures, "picture"), (done.sounds, "sound")) if each]
+    if encoded:
+        seconds = f"{done.encode_s:.3g} s" if done.encode_s < 60 else duration(done.encode_s)
+        said.append(f"{' and '.join(encoded)} encoded in {seconds} ({counted(done.encoded_rows, 'token')})")
+    if cached := done.memory_rows + done.disk_rows:
+        said.append(f"{counted(cached, 'token')} from the cache")
+    if done.restarts:
+        said.append(f"encoder restarted: {done.restarts}")
+    return f"{model.model} reads {', '.join(model.reads or ['pictures'])}: {'; '.join(said)}"
 
 
 def _set(model: Process) -> str:

@@ -34,7 +34,6 @@ from localllm.types.documents import DocumentOptions
 if TYPE_CHECKING:
     from localllm.registry.fetch.net import Net
 
-TIMEOUT_S = 10.0
 MAX_REDIRECTS = 3
 OK = 200
 
@@ -55,7 +54,7 @@ class MediaAccess:
 
     def __init__(self, settings: Settings) -> None:
         self._urls = settings.media_urls
-        self._ca_file = settings.ca_file
+        self._ca_file, self._timeout_s = settings.ca_file, settings.media_url_timeout_s
         self._limits = MediaLimits(settings.max_media_bytes, settings.max_request_media_bytes, settings.max_media)
         full = ": too many requests fetch pictures; try again later"
         self._threads = Threads("media", 8, max_waiting=settings.max_waiting, full=full)
@@ -158,9 +157,9 @@ class MediaAccess:
             if self._net is None:
                 options = NetOptions(
                     ca_file=self._ca_file,
-                    connect_timeout_s=TIMEOUT_S,
-                    read_timeout_s=TIMEOUT_S,
-                    small_timeout_s=TIMEOUT_S,
+                    connect_timeout_s=self._timeout_s,
+                    read_timeout_s=self._timeout_s,
+                    small_timeout_s=self._timeout_s,
                     max_redirects=MAX_REDIRECTS,
                     is_direct=self._urls == "public",
                 )

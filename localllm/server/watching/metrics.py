@@ -14,6 +14,7 @@ from localllm import __version__
 from localllm.errors import LocalLLMError
 from localllm.runtime.runtime import Observer, Runtime
 from localllm.server.watching.llama_metrics import CONTENT_TYPE, Totals
+from localllm.server.watching.media_meters import MediaMeters
 from localllm.server.watching.meters import KeyMeters, ModelGauges, RequestMeters
 from localllm.server.watching.tally import Tally
 from localllm.server.watching.vllm_metrics import VllmMeters
@@ -45,6 +46,7 @@ class Metrics(Observer):
         self._keys = KeyMeters(registry)
         self._models = ModelGauges(registry)
         self._vllm = VllmMeters() if names == "vllm" else None
+        self._media = MediaMeters(registry)
 
     def hit_ratio(self, model_id: str) -> float:
         """Share of all prompt tokens of finished requests that were cached; 0 before the first."""
@@ -110,6 +112,7 @@ class Metrics(Observer):
         self._models.forget_all_but(loaded)
         if self._vllm is not None:
             self._vllm.forget_all_but(loaded)
+        self._media.forget_all_but(loaded)
         self._statuses = {id: status for id, status in self._statuses.items() if id in loaded}
 
     async def _ask(self, runtime: Runtime, model: LoadedModel) -> None:
@@ -124,3 +127,5 @@ class Metrics(Observer):
             self._models.status(model, status)
             if self._vllm is not None:
                 self._vllm.status(model, status)
+            if status.media is not None:
+                self._media.status(model, status.media)

@@ -2,12 +2,13 @@
 
 A decoder that crashes, hangs or eats memory costs the request that sent the file. Does not load llama_cpp.
 
-    python -P -m localllm.worker.media.decoding_child        frames on stdin and stdout
+    python -P -m localllm.worker.media.decoding_child CPU_S MEMORY_MB        frames on stdin and stdout
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 
 import msgspec
@@ -15,13 +16,10 @@ import msgspec
 from localllm.types import ImageDetail, MediaKind
 from localllm.worker.framing import NotEncodable, encode
 from localllm.worker.limited_child import LimitedChild, OverLimit, serve
+from localllm.worker.media.process_limits import DEFAULT_LIMITS, DecodingLimits
 
-MAX_CPU_S = 20.0
-"""A picture of 64 megapixels takes 2 s, an hour of MP3 10."""
-MAX_MEMORY_BYTES = 1536 * 10**6
-"""64 megapixels in two copies of 4 bytes, the pixels that are returned, and what Python and its libraries map."""
-DEADLINE_S = 60.0
-"""Wall-clock limit: more than the CPU limit, because decoding keeps every core busy."""
+WALL_FACTOR = 3
+"""Wall-clock limit by the CPU limit: more, because decoding keeps every core busy."""
 
 
 class DecodeRequest(msgspec.Struct, frozen=True, array_like=True):
@@ -42,6 +40,10 @@ class DecodeRequest(msgspec.Struct, frozen=True, array_like=True):
     """For sounds: cut at silences into parts of at most this length; 0: do not."""
     page: int = 0
     """For pictures: the page of a PDF."""
+    max_together_pixels: int = 32 * 10**6
+    """For videos: of all frames."""
+    budget_s: float = 10.0
+    """For videos: CPU time after which frames are taken where decoding has got to."""
 
 
 class DecodedFrame(msgspec.Struct, frozen=True, array_like=True):
@@ -73,18 +75,21 @@ class Decoded(msgspec.Struct, frozen=True, array_like=True):
 class DecodingChild:
     """The parent's side: starts the child for the first file. Used by one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: DecodingLimits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
         self._child: LimitedChild[Decoded] | None = None
 
     def decode(self, request: DecodeRequest) -> Decoded:
         """Raises `InternalError`."""
         if self._child is None:
-            self._child = LimitedChild(["localllm.worker.media.decoding_child"], Decoded)
+            self._child = LimitedChild(["localllm.worker.media.decoding_child", *map(str, self._limits)], Decoded)
         try:
-            return self._child.ask(encode(request), DEADLINE_S)
+            return self._child.ask(encode(request), WALL_FACTOR * self._limits.cpu_s)
         except OverLimit as reason:
+            cpu_s, memory_mb = self._limits
             return Decoded(
-                problem=f"needed more than {MAX_CPU_S:g} s or {MAX_MEMORY_BYTES // 10**6} MB to be decoded ({reason})"
+                problem=f"needed more than {cpu_s:g} s or {memory_mb} MB to be decoded ({reason}; settings "
+                "media_decode_s, media_decode_mb)"
             )
         except NotEncodable as error:
             return Decoded(problem=f"is too large: {error.reason}")
@@ -96,7 +101,7 @@ class DecodingChild:
 
 def _prepare() -> Callable[[DecodeRequest], bytearray]:
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # each thread of NumPy's library would map memory
-    from localllm.worker.media.picture import Unreadable
+    from localllm.worker.media.picture import TOO_MUCH_MEMORY, Unreadable
     from localllm.worker.media.sound import read_sound
 
     def answer_to(request: DecodeRequest) -> bytearray:
@@ -112,7 +117,7 @@ def _prepare() -> Callable[[DecodeRequest], bytearray]:
         except (Unreadable, NotEncodable) as error:
             return encode(Decoded(problem=str(error)))
         except MemoryError:
-            return encode(Decoded(problem="needs too much memory to be decoded; make it smaller"))
+            return encode(Decoded(problem=TOO_MUCH_MEMORY))
 
     return answer_to
 
@@ -137,6 +142,8 @@ def _frames(request: DecodeRequest) -> tuple[DecodedFrame, ...]:
         max_s=request.max_s,
         rate_hz=request.rate_hz,
         max_frames=request.max_frames,
+        max_together_pixels=request.max_together_pixels,
+        budget_s=request.budget_s,
     )
     return tuple(DecodedFrame(*frame) for frame in found)
 
@@ -154,4 +161,4 @@ def _parts(request: DecodeRequest, data: bytes) -> Decoded:
 
 if __name__ == "__main__":
     questions: msgspec.msgpack.Decoder[DecodeRequest] = msgspec.msgpack.Decoder(DecodeRequest)
-    serve(questions, Decoded(), _prepare, cpu_s=MAX_CPU_S, memory_bytes=MAX_MEMORY_BYTES)
+    serve(questions, Decoded(), _prepare, cpu_s=float(sys.argv[1]), memory_bytes=int(sys.argv[2]) * 10**6)

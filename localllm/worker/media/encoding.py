@@ -14,12 +14,13 @@ from contextlib import AbstractContextManager
 from queue import SimpleQueue
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError
 from localllm.kvdisk.media_files import MediaFiles
 from localllm.system.threads import start_thread
+from localllm.types.states import MediaStatus
+from localllm.worker.media.counters import MediaCounters
 from localllm.worker.media.encoder_messages import (
     Chunk,
     Describe,
@@ -33,6 +34,7 @@ from localllm.worker.media.encoder_messages import (
 from localllm.worker.media.encoder_process import EncoderProcess, Ended
 from localllm.worker.media.kept_rows import Kept
 from localllm.worker.media.layout import MediaKey
+from localllm.worker.media.process_limits import EncodingLimits
 from localllm.worker.media.row_source import ChunkRows, Medium, Rows
 from localllm.worker.media.tile_batches import TileBatches
 
@@ -40,27 +42,10 @@ MOST_TRIES = 4
 """Of one question, while the process had ended before it."""
 CHUNK_S = 1.0
 """A medium with one chunk more yields to one that arrives up to this much later."""
-DESCRIBE_DEADLINE_S, ENCODE_DEADLINE_S = 600.0, 900.0
-"""Wall clock: far more than an hour of sound or the largest tile takes on a busy machine."""
-REFUSED_FOR_S = 600.0
-"""How long a medium that ended the process is refused."""
+DESCRIBE_DEADLINE_S = 600.0
+"""Wall clock: far more than an hour of sound takes on a busy machine."""
 
 RowKey = tuple[MediaKey, int]
-
-
-class MediaCounters(msgspec.Struct):
-    """What was done since the model was loaded."""
-
-    encodes: int = 0
-    """Chunks."""
-    encode_s: float = 0.0
-    memory_hits: int = 0
-    disk_hits: int = 0
-    """Chunks whose rows were kept."""
-    decodes: int = 0
-    """Files."""
-    crashes: int = 0
-    """Encoder processes that ended unasked."""
 
 
 class _Job(NamedTuple):
@@ -81,19 +66,19 @@ class Encoding:
         rows: Kept[RowKey, Rows],
         files: MediaFiles,
         lend: Callable[[], AbstractContextManager[int]],
-        idle_s: float,
+        limits: EncodingLimits,
         counters: MediaCounters,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`decode` makes pixels or samples; called on the encoding thread, raises `LocalLLMError`. `lend` gives the
-        next call its threads, until it ends. `idle_s`: the process ends after so long without work."""
+        next call its threads, until it ends."""
         self._wanted = wanted
         self._context, self._width = context, width
         self._decode = decode
         self._rows, self._files = rows, files
         self._lend = lend
-        self._batches = TileBatches()
-        self._idle_s = idle_s
+        self._limits = limits
+        self._batches = TileBatches(limits.call_s)
         self._counters = counters
         self._clock = clock
         self._process: EncoderProcess | None = None
@@ -113,6 +98,10 @@ class Encoding:
         process = self._process
         return process.pid if process is not None and process.is_alive else None
 
+    def status(self) -> MediaStatus:
+        """What was done since the model was loaded."""
+        return self._counters.status(cache_bytes=self._rows.num_bytes, is_running=self.pid is not None)
+
     def is_kept(self, key: RowKey) -> bool:
         return self._rows.get(key) is not None or self._files.has(self._name(key))
 
@@ -120,7 +109,9 @@ class Encoding:
         """Raises `InvalidParameter` for a medium that recently ended the process."""
         until_s, reason = self._refused.get(medium_key.digest, (0.0, ""))
         if self._clock() < until_s:
-            raise InvalidParameter(f"{reason}; it is not tried again for {REFUSED_FOR_S / 60:g} minutes", param=param)
+            raise InvalidParameter(
+                f"{reason}; it is not tried again for {self._limits.refused_s / 60:.3g} minutes", param=param
+            )
 
     def sample_rate_hz(self) -> int:
         """What sounds are resampled to. Raises `LocalLLMError`."""
@@ -148,7 +139,7 @@ class Encoding:
         if rows is None:
             self._to_look_up.put(source)
         else:
-            self._counters.memory_hits += 1
+            self._counters.found(len(rows))
             source.settle(rows, was_cached=True)
 
     def close(self) -> None:
@@ -168,13 +159,13 @@ class Encoding:
         """Settles the source if its rows are kept."""
         key = (source.medium.key, source.index)
         if (rows := self._rows.get(key)) is not None:
-            self._counters.memory_hits += 1
+            self._counters.found(len(rows))
         else:
             data = self._files.read(self._name(key))
             if data is None or len(data) % (4 * self._width):
                 return False
-            self._counters.disk_hits += 1
             rows = np.frombuffer(data, np.float32).reshape(-1, self._width)
+            self._counters.found(len(rows), on_disk=True)
             self._rows.put(key, rows)
         source.settle(rows, was_cached=True)
         return True
@@ -202,7 +193,7 @@ class Encoding:
     def _next(self) -> Medium:
         with self._changed:
             while not self._jobs:
-                is_notified = self._changed.wait(self._idle_s if self._process is not None else None)
+                is_notified = self._changed.wait(self._limits.idle_s if self._process is not None else None)
                 if not is_notified and not self._jobs and not self._num_uses:
                     self.close()
             return min(self._jobs, key=lambda job: job.order).medium
@@ -238,7 +229,7 @@ class Encoding:
                 return Encode(id, key, source, first, count, threads)
 
             try:
-                answer = process.ask(question, (Encoded, Forgotten), ENCODE_DEADLINE_S)
+                answer = process.ask(question, (Encoded, Forgotten), self._limits.timeout_s)
             except Ended as ended:
                 if ended.was_asked:
                     raise
@@ -250,12 +241,14 @@ class Encoding:
 
     def _put(self, medium: Medium, index: int, rows: Rows, encode_s: float) -> None:
         key = (medium.key, index)
-        self._counters.encodes += 1
-        self._counters.encode_s += encode_s
+        is_first = all(source.encode_s == 0 for source in medium.sources)
+        self._counters.encoded(medium.media.kind, len(rows), encode_s, is_first=is_first)
         self._rows.put(key, rows)
         medium.sources[index].settle(rows, encode_s=encode_s)
         for other in self._same(medium):
-            other.sources[index].settle(rows, was_cached=True)
+            if not other.sources[index].is_settled:
+                self._counters.found(len(rows))
+                other.sources[index].settle(rows, was_cached=True)
         self._files.write(self._name(key), rows.tobytes())
 
     def _same(self, medium: Medium) -> list[Medium]:
@@ -276,7 +269,7 @@ class Encoding:
             self._add(medium)
 
     def _crash(self, key: MediaKey, ended: Ended) -> LocalLLMError:
-        self._counters.crashes += 1
+        self._counters.crashed()
         if ended.was_killed:
             return InternalError(
                 f"the process that encodes pictures and sounds was killed ({ended}), perhaps because memory ran out; "
@@ -285,12 +278,14 @@ class Encoding:
         reason = f"the picture or sound ended the process that encodes it ({ended})"
         now = self._clock()
         self._refused = {digest: entry for digest, entry in self._refused.items() if now < entry[0]}
-        self._refused[key.digest] = (now + REFUSED_FOR_S, reason)
+        self._refused[key.digest] = (now + self._limits.refused_s, reason)
         return InternalError(reason)
 
     def _running(self) -> EncoderProcess:
         with self._starting:
             if self._process is None or not self._process.is_alive:
+                if self._process is not None:
+                    self._counters.restarted()
                 try:
                     self._process = EncoderProcess(self._wanted)
                 except Ended as ended:

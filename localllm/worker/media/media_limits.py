@@ -7,6 +7,7 @@ from typing import NamedTuple
 from localllm.errors import InvalidParameter
 from localllm.types import Media, MediaKind
 from localllm.worker.media.layout import Layout
+from localllm.worker.media.process_limits import DEFAULT_LIMITS, DecodingLimits
 
 MAX_SPAN_BYTES = 200 * 10**6
 """Rows of one chunk, which travel in one frame."""
@@ -28,6 +29,13 @@ class MediaLimits(NamedTuple):
     """Numbers in a row."""
     idle_s: float
     """A decoding process without work ends after so long."""
+    decoding: DecodingLimits = DEFAULT_LIMITS
+    num_decoders: int = 2
+    """A large or hostile file delays no small one for longer than its own decoding."""
+    files_bytes: int = 256 * 10**6
+    """In memory: files, and decoded media that wait for their encoding, half each."""
+    max_together_pixels: int = 32 * 10**6
+    """Of a video's frames."""
 
 
 def check_rows(layout: Layout, media: Media, limits: MediaLimits) -> None:

@@ -15,10 +15,12 @@ from localllm.kvdisk.media_files import MediaFiles
 from localllm.llama.library import Library
 from localllm.llama.media.opening import why_no_media
 from localllm.system import cpu
+from localllm.worker.media.counters import MediaCounters
 from localllm.worker.media.encoder_messages import Open, Source
-from localllm.worker.media.encoding import Encoding, MediaCounters
+from localllm.worker.media.encoding import Encoding
 from localllm.worker.media.kept_rows import Kept
 from localllm.worker.media.media_limits import MediaLimits
+from localllm.worker.media.process_limits import DecodingLimits, EncodingLimits
 from localllm.worker.media.reader import Reader
 from localllm.worker.media.row_source import Medium
 from localllm.worker.messages import Load
@@ -69,7 +71,9 @@ def open_reader(
             rows=Kept(options.media_ram_mb * 10**6, lambda rows: rows.nbytes),
             files=files,
             lend=lend if wanted.device == "CPU" else lambda: nullcontext(cores),  # then steps keep theirs
-            idle_s=options.media_idle_s,
+            limits=EncodingLimits(
+                options.media_idle_s, options.media_call_s, options.media_timeout_s, options.media_refused_s
+            ),
             counters=counters,
         )
 
@@ -81,6 +85,10 @@ def open_reader(
         ubatch_rows,
         info.width,
         options.media_idle_s,
+        DecodingLimits(options.media_decode_s, options.media_decode_mb),
+        options.media_decoders,
+        options.media_files_mb * 10**6,
+        int(options.max_video_megapixels * 10**6),
     )
     return Reader(frozenset(info.reads), limits, context, files, counters, make_encoding, tokenize)
 

@@ -18,6 +18,7 @@ MAX_ASPECT = 50
 """Longest picture by its short side; what is longer is padded. libmtmd ends the process where a side becomes 0."""
 MAX_MADE_PIXELS = 16 * 10**6
 """More than any projector reads; what is larger is reduced to this."""
+TOO_MUCH_MEMORY = "needs too much memory to be decoded (setting media_decode_mb); make it smaller"
 LOW_SIDE = 512
 """Longest side with detail `low`."""
 
@@ -36,7 +37,7 @@ def read_picture(data: bytes, *, max_pixels: int, is_low: bool) -> tuple[int, in
     except UnidentifiedImageError:
         raise Unreadable(f"is of no format that is read here ({NAMES})") from None
     except MemoryError:
-        raise Unreadable("needs too much memory to be decoded; make it smaller") from None
+        raise Unreadable(TOO_MUCH_MEMORY) from None
     except Unreadable:
         raise
     except Exception as error:  # noqa: BLE001  a plugin may raise anything on a broken file

@@ -22,21 +22,19 @@ from localllm.errors import InternalError, InvalidParameter, LocalLLMError
 from localllm.kvdisk.media_files import MediaFiles
 from localllm.system.threads import start_thread
 from localllm.types import Media, MediaKind, SoundCuts
+from localllm.types.states import MediaStatus
+from localllm.worker.media.counters import MediaCounters
 from localllm.worker.media.decoding_child import Decoded, DecodeRequest, DecodingChild
 from localllm.worker.media.encoder_messages import Source
-from localllm.worker.media.encoding import Encoding, MediaCounters
+from localllm.worker.media.encoding import Encoding
 from localllm.worker.media.kept_rows import Kept
 from localllm.worker.media.layout import Frame, Layout, MediaKey, pieces
 from localllm.worker.media.media_limits import NAMES, MediaLimits, check_rows
 from localllm.worker.media.row_source import Medium
 from localllm.worker.prompts.prompt_parts import MediaPieces, MissingFiles, OmittedMedia
 
-NUM_DECODERS = 2
-"""A large or hostile file delays no small one for longer than its own decoding."""
 BYTES_PER_S = 5 * 10**6
 """A request whose files are larger by this much yields to one that arrives up to a second later."""
-FILES_BYTES, SOURCES_BYTES = 128 * 10**6, 128 * 10**6
-"""Files, and decoded media that wait for their encoding, in memory."""
 LAYOUTS_BYTES, VIDEOS_BYTES, CUTS_BYTES = 16 * 10**6, 2 * 10**6, 2 * 10**6
 
 MAX_PART_S = 30.0
@@ -93,17 +91,21 @@ class Reader:
         self._cuts: Kept[str, SoundCuts] = Kept(CUTS_BYTES, lambda cuts: 100 + 50 * len(cuts.parts_ms))
         """Of each sound that was cut, by digest."""
         self._layouts: Kept[MediaKey, Layout] = Kept(LAYOUTS_BYTES, _size_of_layout)
-        self._files: Kept[str, bytes] = Kept(FILES_BYTES, len)
-        self._sources: Kept[MediaKey, Source] = Kept(SOURCES_BYTES, lambda source: len(source.data))
+        self._files: Kept[str, bytes] = Kept(limits.files_bytes // 2, len)
+        self._sources: Kept[MediaKey, Source] = Kept(limits.files_bytes // 2, lambda source: len(source.data))
         self._queue: queue.PriorityQueue[_Request] = queue.PriorityQueue()
         self._encoding = make_encoding(self._source_again)
-        for number in range(NUM_DECODERS):
+        for number in range(limits.num_decoders):
             start_thread(self._read_all, f"media-reader-{number}")
 
     @property
     def encoder_pid(self) -> int | None:
         """Of the running encoder process."""
         return self._encoding.pid
+
+    def status(self) -> MediaStatus:
+        """As the protocol says."""
+        return self._encoding.status()
 
     def add(
         self, media: Sequence[Media], files: Mapping[str, bytes], done: Done, is_wanted: Callable[[], bool]
@@ -134,7 +136,7 @@ class Reader:
                     request.refuse(MissingFiles(missing))
                     continue
                 if request.cut is not None:
-                    child = child or DecodingChild()
+                    child = child or DecodingChild(self._limits.decoding)
                     request.cut(self._cut(request, child))
                     continue
                 made: list[MediaPieces | OmittedMedia] = []
@@ -142,7 +144,7 @@ class Reader:
                     if not request.is_wanted():
                         break
                     if not self._is_known(media):
-                        child = child or DecodingChild()
+                        child = child or DecodingChild(self._limits.decoding)
                     made.append(self._made(media, request, child))
             except LocalLLMError as error:
                 request.refuse(error)
@@ -323,9 +325,11 @@ class Reader:
             parts_ms,
             cut_s,
             media.page,
+            limits.max_together_pixels,
+            limits.decoding.cpu_s / 2,
         )
         decoded: Decoded = child.decode(request)
-        self.counters.decodes += 1
+        self.counters.decoded()
         if decoded.problem:
             raise InvalidParameter(f"the {NAMES[media.kind]} {decoded.problem}", param=media.param)
         return decoded
@@ -353,7 +357,7 @@ class Reader:
         """For the encoding thread: what was just decoded, or the file decoded again."""
         source = self._sources.pop(medium.key)
         if source is None:
-            with contextlib.closing(DecodingChild()) as child:
+            with contextlib.closing(DecodingChild(self._limits.decoding)) as child:
                 data = medium.data or self._files.get(medium.media.digest)
                 decoded = self._decoded(medium.media, data, child)
             source = decoded.pop(medium.key, None)
@@ -364,7 +368,9 @@ class Reader:
         return source
 
     def _name_of_video(self, digest: str) -> str:
-        return f"{self._context} {digest} {self._limits.video_fps:g} {self._limits.max_frames} frames"
+        limits = self._limits
+        pixels = f"{limits.max_pixels} {limits.max_together_pixels}"
+        return f"{self._context} {digest} {limits.video_fps:g} {limits.max_frames} {pixels} frames"
 
     def _name_of_cuts(self, digest: str) -> str:
         return f"{self._context} {digest} {MAX_PART_S:g} s cuts"

@@ -10,9 +10,6 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import accumulate
 
-MAX_CALL_S = 2.0
-"""Expected time of the longest call with several tiles. Only between calls can the number of threads change, a medium
-be dropped, and another one that was wanted earlier begin."""
 LAST_CALLS = 3
 """Number of calls by whose slowest the next one is estimated."""
 
@@ -20,7 +17,10 @@ LAST_CALLS = 3
 class TileBatches:
     """Learns from the calls of one projector."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_call_s: float) -> None:
+        """`max_call_s`: expected time of the longest call with several tiles. Only between calls can the number of
+        threads change, a medium be dropped, and another one that was wanted earlier begin."""
+        self._max_call_s = max_call_s
         self._row_s: deque[float] = deque(maxlen=LAST_CALLS)
         """Thread-seconds of one row in the last calls."""
 
@@ -33,5 +33,5 @@ class TileBatches:
         call."""
         if not self._row_s:
             return 1
-        most_rows = MAX_CALL_S * threads / max(self._row_s)
+        most_rows = self._max_call_s * threads / max(self._row_s)
         return max(1, bisect_right([*accumulate(num_rows)], most_rows))

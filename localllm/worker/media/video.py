@@ -19,10 +19,6 @@ from localllm.worker.media.picture import MAX_MADE_PIXELS, Unreadable, padded
 
 NAMES = "MP4, MOV, WebM, MKV"
 NEEDS = 'is read if PyAV is installed where the model runs: pip install "localllm[media]"'
-MAX_TOGETHER_PIXELS = 32 * 10**6
-"""Of all frames, which travel in one message; larger ones are reduced to their share."""
-BUDGET_S = 10.0
-"""CPU time after which frames are taken where decoding has got to, so that a slow video is read nevertheless."""
 
 
 class Frame(NamedTuple):
@@ -42,8 +38,22 @@ class _Packets(NamedTuple):
     """Those that need no other frame."""
 
 
-def read_video(data: bytes, *, max_pixels: int, max_s: float, rate_hz: float, max_frames: int) -> list[Frame]:
-    """In order, at least one. `max_pixels`: of a frame. Raises `Unreadable`."""
+def read_video(
+    data: bytes,
+    *,
+    max_pixels: int,
+    max_s: float,
+    rate_hz: float,
+    max_frames: int,
+    max_together_pixels: int,
+    budget_s: float,
+) -> list[Frame]:
+    """In order, at least one. Raises `Unreadable`.
+
+    `max_pixels`: of a frame. `max_together_pixels`: of all, which travel in one message; larger ones are reduced to
+    their share. `budget_s`: CPU time after which frames are taken where decoding has got to, so that a slow video is
+    read nevertheless.
+    """
     format = format_of(data)
     if format is None:
         raise Unreadable(f"is of no format that is read here ({NAMES})")
@@ -60,10 +70,10 @@ def read_video(data: bytes, *, max_pixels: int, max_s: float, rate_hz: float, ma
             if length_s > max_s:
                 raise Unreadable(f"is longer than {max_s:g} s, the most that is read (setting max_media_s); cut it")
             wanted = _spread(packets.times, unit_s, rate_hz, max_frames)
-            most = min(MAX_MADE_PIXELS, max_pixels, MAX_TOGETHER_PIXELS // len(wanted))
+            most = min(MAX_MADE_PIXELS, max_pixels, max_together_pixels // len(wanted))
             made = [
                 _made(frame, most, max_pixels, round((frame.pts - packets.times[0]) * unit_s * 1000))
-                for frame in _decoded(file, stream, packets.keys, wanted)
+                for frame in _decoded(file, stream, packets.keys, wanted, budget_s)
             ]
     except av.FFmpegError as error:
         if isinstance(error, MemoryError):
@@ -113,7 +123,7 @@ def _spread(times: list[int], unit_s: float, rate_hz: float, max_frames: int) ->
     return sorted({times[bisect_right(times, each) - 1] for each in at})
 
 
-def _decoded(file: Any, stream: Any, keys: list[int], wanted: list[int]) -> Iterator[Any]:
+def _decoded(file: Any, stream: Any, keys: list[int], wanted: list[int], budget_s: float) -> Iterator[Any]:
     """The frame of each time; a later one where some cannot be decoded."""
     began, last = time.process_time(), None
     frames: Iterator[Any] = iter(())
@@ -125,7 +135,7 @@ def _decoded(file: Any, stream: Any, keys: list[int], wanted: list[int]) -> Iter
         if last is not None and at <= last:
             continue
         for frame in frames:
-            is_late = time.process_time() - began > BUDGET_S * number / len(wanted)
+            is_late = time.process_time() - began > budget_s * number / len(wanted)
             if frame.pts >= at or (is_late and (last is None or frame.pts > last)):
                 last = frame.pts
                 yield frame

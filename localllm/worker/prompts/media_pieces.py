@@ -17,6 +17,7 @@ from localllm.chat.media_marks import MediaMark
 from localllm.chat.unreadable import first_refused, readable
 from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.types import LoadedModel, Media, MediaKind, Message, SoundCuts
+from localllm.types.states import EngineStatus
 from localllm.worker.messages import Call, File, NeedFiles, Reply, Up
 from localllm.worker.prompts.media_uses import MediaUse
 from localllm.worker.prompts.prompt_parts import MediaPieces, MediaReader, MissingFiles, OmittedMedia
@@ -55,6 +56,10 @@ class MediaGathering:
     def kinds(self) -> frozenset[MediaKind]:
         """What the model reads."""
         return frozenset() if self._reader is None else self._reader.kinds
+
+    def with_status(self, status: EngineStatus) -> EngineStatus:
+        """The engine's report, with that of the reader."""
+        return status if self._reader is None else replace(status, media=self._reader.status())
 
     def complete(
         self,

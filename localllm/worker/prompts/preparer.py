@@ -140,7 +140,7 @@ class Preparer:
 
     def call(self, message: Call) -> None:
         if message.method == "status":  # known only between two steps, on the engine's thread
-            self._engine.inspect(lambda status: self._send(Reply(message.id, status)))
+            self._engine.inspect(lambda status: self._send(Reply(message.id, self._media.with_status(status))))
             return
         self._wanted.add(message.id)
         if message.method == "cut":

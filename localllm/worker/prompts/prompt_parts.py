@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 from localllm.engine.media import MediaRows
 from localllm.errors import LocalLLMError
 from localllm.types import Infill, Media, MediaKind, Message, Rendering, SoundCuts
+from localllm.types.states import MediaStatus
 
 NO_RENDERING = Rendering()
 
@@ -98,6 +99,10 @@ class MediaReader(Protocol):
     @property
     def kinds(self) -> frozenset[MediaKind]:
         """What the model reads."""
+        ...
+
+    def status(self) -> MediaStatus:
+        """What was done since the model was loaded; never slow."""
         ...
 
     def add(

@@ -5,6 +5,7 @@ Disconnecting cancels a pull; the next one resumes.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import aclosing
 from typing import Any, TypeVar
@@ -14,7 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm.errors import InvalidParameter, LoadFailed
+from localllm.errors import InvalidParameter, LoadFailed, LocalLLMError
+from localllm.runtime.runtime import Runtime
 from localllm.server.answers.generation import ended
 from localllm.server.answers.progress import Progress
 from localllm.server.edge import sse
@@ -26,9 +28,12 @@ from localllm.server.requests.reading import read
 from localllm.server.state import ServerState
 from localllm.settings.durations import keep_alive_seconds
 from localllm.types import wire as body
-from localllm.types.states import PullState, RunningModel
+from localllm.types.states import MediaStatus, PullState, RunningModel
 
 EventT = TypeVar("EventT", body.LoadEvent, body.PullEvent)
+
+STATUS_TIMEOUT_S = 0.5
+"""A model in a long step does not delay `ps`, which then says nothing of its encoder."""
 
 
 def routes() -> list[Route]:
@@ -47,7 +52,11 @@ def routes() -> list[Route]:
 async def list_processes(request: Request) -> Response:
     """`GET /localllm/ps`."""
     state: ServerState = request.app.state.server
-    return json_response(body.Processes([_process(model, state) for model in state.runtime.running()]))
+    models = state.runtime.running()
+    media = await asyncio.gather(*(_media(model, state.runtime) for model in models))
+    return json_response(
+        body.Processes([_process(model, each, state) for model, each in zip(models, media, strict=True)])
+    )
 
 
 async def list_models(request: Request) -> Response:
@@ -161,7 +170,18 @@ async def _respond(
     return sse.EventStream(chunks(), progress.close, headers, keep_alive_s=keep_alive_s, ended=failing)
 
 
-def _process(model: RunningModel, state: ServerState) -> body.Process:
+async def _media(model: RunningModel, runtime: Runtime) -> MediaStatus | None:
+    """What its encoder of pictures and sounds has done, if it has one and the model responds soon."""
+    if not model.media_bytes or model.phase != "ready":
+        return None
+    try:
+        status = await asyncio.wait_for(runtime.status(model.id), STATUS_TIMEOUT_S)
+    except (TimeoutError, LocalLLMError):
+        return None
+    return status.media
+
+
+def _process(model: RunningModel, media: MediaStatus | None, state: ServerState) -> body.Process:
     loaded = model.loaded
     return body.Process(
         model=model.id,
@@ -177,6 +197,7 @@ def _process(model: RunningModel, state: ServerState) -> body.Process:
         cpu_experts=(loaded.cpu_experts if loaded else 0) or msgspec.UNSET,
         device_bytes=model.device_bytes or msgspec.UNSET,
         media_bytes=model.media_bytes or msgspec.UNSET,
+        media=media or msgspec.UNSET,
         reads=list(loaded.reads if loaded else ()) or msgspec.UNSET,
         placement_note=(loaded.placement_note if loaded else "") or msgspec.UNSET,
         settings=state.own_settings(model.id) or msgspec.UNSET,

@@ -1,0 +1,46 @@
+"""What `ps` says about a model that reads pictures or sounds."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from localllm.cli.commands.processes import media_note
+from localllm.types.states import MediaStatus
+from localllm.types.wire import Process
+
+PROCESS = Process(
+    model="m",
+    status="ready",
+    memory_bytes=10**9,
+    requests=0,
+    idle_s=0.0,
+    expires_in_s=None,
+    pid=1,
+    ctx=4096,
+    slots=1,
+    layers_per_device={},
+    media_bytes=10**8,
+    reads=["image"],
+)
+RESERVED = "100 MB are reserved for that, and used from the first one on"
+
+
+@pytest.mark.parametrize(
+    ("media", "says"),
+    [
+        (msgspec.UNSET, RESERVED),
+        (MediaStatus(), RESERVED),
+        (
+            MediaStatus(pictures=1, sounds=2, encoded_rows=300, encode_s=1.234, is_running=True),
+            "100 MB are in use; 1 picture and 2 sounds encoded in 1.23 s (300 tokens)",
+        ),
+        (
+            MediaStatus(pictures=90, encoded_rows=9000, encode_s=125, memory_rows=200, disk_rows=56, restarts=1),
+            f"{RESERVED}; 90 pictures encoded in 2 min 5 s (9000 tokens); 256 tokens from the cache; "
+            "encoder restarted: 1",
+        ),
+    ],
+)
+def test_it_says_what_memory_is_for_and_what_was_encoded(media: MediaStatus | msgspec.UnsetType, says: str) -> None:
+    assert media_note(msgspec.structs.replace(PROCESS, media=media)) == f"m reads image: {says}"
