@@ -27,6 +27,7 @@ from localllm.cli.options import (
     tune,
 )
 from localllm.cli.options import common as opt
+from localllm.cli.options import deploy as deploy_command
 from localllm.cli.options import help as help_command
 from localllm.cli.options import mcp as mcp_command
 from localllm.cli.options.settings import ALL, COMMON, takes
@@ -277,6 +278,7 @@ COMMANDS["set"] = model_settings.set_
 COMMANDS.update(tune=tune.tune)
 manage.add_to(COMMANDS)
 mcp_command.add_to(COMMANDS)
+deploy_command.add_to(COMMANDS)
 rpc_worker.add_to(COMMANDS)
 COMMANDS.update(doctor=doctor)
 help_command.add_to(COMMANDS)

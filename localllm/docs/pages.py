@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 ORDER = (
     "install", "cli", "models", "server", "apis", "media", "documents", "structure", "speed", "memory", "gpu",
-    "settings", "mcp", "agents", "security", "troubleshooting", "embedding", "fields",
+    "settings", "mcp", "agents", "deploying", "security", "troubleshooting", "embedding", "fields",
 )  # fmt: skip
 """Topics in reading order; others follow."""
 _SECTION = re.compile(r"^## (.+)\n", re.MULTILINE)

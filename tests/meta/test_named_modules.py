@@ -28,6 +28,7 @@ FILE = re.compile(
     r"(?<![\w./-])(?:localllm|tests|benchmarks|native|models/demo)/[\w/-]+\.(?:py|md|toml|json|js|spec|cpp)\b"
 )
 NO_MODULES = {"localllm.key", "localllm.salt", "localllm.desktop", "localllm.app", "localllm.spec"}
+NO_MODULES |= {f"localllm.{kind}" for kind in ("conf", "yaml", "service", "socket", "plist", "log")}
 """Keys, salts and files that only look like a module."""
 NO_LONGER_THERE = {"benchmarks/LOG.md"}
 """Documents that tell of files as they were."""
