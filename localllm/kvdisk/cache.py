@@ -5,8 +5,8 @@
 
 Everything may be called from any thread. Only the constructor, `load` of what is not in memory, `flush` and `close`
 wait for the disk. Disk errors are never raised: the cache carries on without the entry, and logs each kind once.
-Several processes may share the folder; entries that others stored for this fingerprint are noticed whenever something
-is written here. Knows nothing of slots or of what a state means.
+Several processes, also on several machines, may share the folder; entries that others stored for this fingerprint are
+noticed within `LOOK_S`. Knows nothing of slots or of what a state means.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ MAX_QUEUE_BYTES = 1024**3
 MAX_PREFETCHED_BYTES = 1024**3
 """Limit for states read and not yet taken; a single one may be larger."""
 CLOSE_TIMEOUT_S = 10.0
+LOOK_S = 1.0
+"""Interval at which the folder's modification time tells whether others have added or removed files."""
 THREAD_END_S = 2.0
 """Time for each thread to stop at its next chunk. One that hangs in the kernel is left to end with the process."""
 
@@ -65,6 +67,8 @@ class DiskCache:
         self._writing: DiskEntry | None = None
         self._touched: dict[DiskEntry, None] = {}
         self._touching = False
+        self._seen_ns = 0
+        """The folder's modification time before it was last listed; used by one thread at a time."""
         self._ignored: set[str] = set()
         """Names of files that are not ours or could not be read."""
         self._closing = folder.max_bytes == 0
@@ -214,6 +218,7 @@ class DiskCache:
     # ---- reading
 
     def _index(self) -> None:
+        self._seen_ns = self._folder.changed_ns()
         try:
             items = self._folder.items()
         except OSError as error:
@@ -261,16 +266,29 @@ class DiskCache:
             with self._changed:
                 self._writing, self._touching = None, False
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: self._stop or self._touched or self._queued)
+                is_asked = self._changed.wait_for(lambda: self._stop or self._touched or self._queued, LOOK_S)
                 if self._stop:
                     return
                 touched, self._touched = self._touched, {}
                 self._touching = bool(touched)
                 self._writing = next(iter(self._queued), None)
+            if not is_asked:
+                self._look()
             for entry in touched:
                 self._touch(entry)
             if self._writing is not None:
                 self._write(self._writing)
+
+    def _look(self) -> None:
+        """Notice what others have added or removed since the last look."""
+        changed_ns = self._folder.changed_ns()
+        if changed_ns == self._seen_ns:
+            return
+        self._seen_ns = changed_ns
+        try:
+            self._notice(self._folder.items())
+        except OSError as error:
+            self._say_once("index", f"saved conversations in {self._folder.path} cannot be listed: {error}")
 
     def _touch(self, entry: DiskEntry) -> None:
         if not self._folder.touch(entry.name):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+import stat
 from pathlib import Path
 
 import msgspec
@@ -20,14 +22,15 @@ FOLDER_DIGITS = 32
 """Digits of a fingerprint's 64 that its folder's name has."""
 HEAD_BYTES = 1024 * 1024
 TAIL_BYTES = 64 * 1024
+_BLOB = re.compile(r"sha256-([0-9a-f]{64})", re.ASCII)
+_WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
     """All that must be equal. Every field is required, so that none is forgotten."""
 
     model: str
-    """The model's content: `sha256:` and digits where the store knows them, else `file_identity`; one for each of its
-    files, separated by spaces. Never a path or a name."""
+    """The model's content: `file_identity` of each of its files, separated by spaces. Never a path or a name."""
     adapters: tuple[tuple[str, float], ...]
     """Content (as for `model`) and strength of each adapter, in the order in which they are applied."""
     kv_types: tuple[str, str]
@@ -53,13 +56,27 @@ def fingerprint(parts: Parts) -> str:
 
 
 def file_identity(path: Path) -> str:
-    """Identifies a file's content without reading all of it: size, modification time, hash of its start and end.
+    """Identifies a file's content without reading all of it: size, hash of its start and end, and the SHA-256 that a
+    store of models has named it by, else its modification time.
 
-    Does not notice a change in the middle of a file whose time was set back. Raises `OSError`.
+    So a model that was pulled has the same identity on every machine. Does not notice a change in the middle of a file
+    whose time was set back. Raises `OSError`.
     """
-    with open(files.open_plain(path.resolve(), os.O_RDONLY), "rb") as file:
+    path = path.resolve()
+    with open(files.open_plain(path, os.O_RDONLY), "rb") as file:
         status = os.fstat(file.fileno())
         digest = hashlib.sha256(file.read(HEAD_BYTES))
         file.seek(max(0, status.st_size - TAIL_BYTES))
         digest.update(file.read(TAIL_BYTES))
-    return f"file:{status.st_size}:{status.st_mtime_ns}:{digest.hexdigest()}"
+    named = _named_by_content(path, status)
+    known = f"file:{status.st_size}:{status.st_mtime_ns}" if named is None else f"{named}:{status.st_size}"
+    return f"{known}:{digest.hexdigest()}"
+
+
+def _named_by_content(path: Path, status: os.stat_result) -> str | None:
+    """The digest in the name of a blob that nobody may write to. One that shares its content with a file of another
+    program, which could still change it, has a note beside it."""
+    found = _BLOB.fullmatch(path.name)
+    if found is None or path.parent.name != "blobs" or status.st_mode & _WRITABLE:
+        return None
+    return None if path.with_name(f"{path.name}.shared").exists() else f"sha256:{found[1]}"

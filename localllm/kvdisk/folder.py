@@ -98,6 +98,13 @@ class Folder:
         found = [item for item in items_in(self.path) if not item.is_temporary] if is_folder(self.path) else []
         return sorted(found, key=lambda item: item.used_ns)
 
+    def changed_ns(self) -> int:
+        """When a file was last added or removed; 0: there is no folder. One look at the file system."""
+        try:
+            return self.path.lstat().st_mtime_ns
+        except OSError:
+            return 0
+
     def open(self, name: str) -> FileIO:
         """Open for reading. Raises `OSError`, also for a link or a pipe."""
         if not is_folder(self.path):

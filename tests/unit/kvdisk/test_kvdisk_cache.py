@@ -33,6 +33,7 @@ from tests.kvdisks import (
     put,
     tokens_of,
 )
+from tests.waiting import until
 
 A, AB, ABC, B = tokens_of(1), tokens_of(1, 2), tokens_of(1, 2, 3), tokens_of(9, 9)
 
@@ -409,6 +410,31 @@ def test_two_caches_of_one_model_see_what_the_other_wrote(tmp_path: Path) -> Non
         for cache in (one, other):
             for entry in cache.entries:
                 assert cache.load(entry) is not None
+
+
+def test_what_others_add_and_remove_is_noticed_without_an_own_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kv_cache, "LOOK_S", 0.01)
+    with opened(tmp_path) as reader, opened(tmp_path) as writer:
+        assert known(reader) == []
+        put(writer, AB, b"from the writer")
+        until(lambda: known(reader) == [[1, 2]])
+        (entry,) = reader.entries
+        found = reader.load(entry)
+        assert found is not None
+        assert bytes(found.state) == b"from the writer"
+        files(tmp_path)[0].unlink()
+        until(lambda: reader.entries == ())
+
+
+def test_a_folder_in_which_nothing_happens_is_not_listed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kv_cache, "LOOK_S", 0.001)
+    with opened(tmp_path) as cache:
+        put(cache, AB)
+        looks, listings = calls_of(monkeypatch, Folder, "changed_ns"), calls_of(monkeypatch, Folder, "items")
+        until(lambda: len(looks) > 20)
+        assert len(listings) <= 1, "one for the own write"
 
 
 def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(tmp_path: Path) -> None:

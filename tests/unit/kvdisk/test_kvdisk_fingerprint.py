@@ -43,6 +43,31 @@ def test_it_does_not_depend_on_the_order_of_what_else_was_set() -> None:
     )
 
 
+def test_a_pulled_model_is_the_same_one_on_every_machine(tmp_path: Path) -> None:
+    identities = set()
+    for machine, moment_ns in (("one", 10**18), ("other", 2 * 10**18)):
+        blob = tmp_path / machine / "blobs" / f"sha256-{'ab' * 32}"
+        blob.parent.mkdir(parents=True)
+        blob.write_bytes(b"GGUF")
+        os.utime(blob, ns=(moment_ns, moment_ns))
+        blob.chmod(0o444)
+        identities.add(file_identity(blob))
+    assert len(identities) == 1
+    assert ("sha256:" + "ab" * 32) in identities.pop()
+
+
+@pytest.mark.parametrize("why", ["writable", "shared", "elsewhere", "other name"])
+def test_a_name_proves_nothing_of_a_file_that_may_change(tmp_path: Path, why: str) -> None:
+    folder = tmp_path / ("models" if why == "elsewhere" else "blobs")
+    folder.mkdir()
+    blob = folder / ("sha256-ab" if why == "other name" else f"sha256-{'ab' * 32}")
+    blob.write_bytes(b"GGUF")
+    if why == "shared":
+        (folder / f"{blob.name}.shared").write_bytes(b"{}")
+    blob.chmod(0o644 if why == "writable" else 0o444)
+    assert file_identity(blob).startswith("file:")
+
+
 def test_a_file_that_changed_is_another_one(tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     path.write_bytes(b"x" * (HEAD_BYTES + 10))
