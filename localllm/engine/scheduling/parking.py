@@ -1,8 +1,8 @@
 """Running sequences that give their slots to waiting ones which outrank them by a class, or by `MARGIN`.
 
 The state of such a sequence is parked in main memory, pinned, and restored when a slot is free again; it then goes on
-exactly where it stopped. Where main memory has no room, it is computed again. Decides who leaves; who enters, and when,
-is the scheduler's.
+exactly where it stopped. Where main memory has no room, it is computed again. What it gains and costs:
+benchmarks/log/scheduling.md#interactive-requests-beside-batches. Decides who leaves; who enters, `entrance` decides.
 """
 
 from __future__ import annotations
