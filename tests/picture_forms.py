@@ -11,6 +11,8 @@ from tests.pictures import data_url
 
 CHAT, RESPONSES, MESSAGES, OLLAMA = "/v1/chat/completions", "/v1/responses", "/v1/messages", "/api/chat"
 
+COMPLETIONS = ("/completion", "/v1/completions")
+
 
 class Form(NamedTuple):
     """A request in which a picture stands in one place."""
@@ -97,8 +99,31 @@ def forms(data: bytes) -> Iterator[Form]:
         yield Form(OLLAMA, returned)
     yield Form(OLLAMA, session(OLLAMA, json.dumps({"content": shapes(data)[:1]})))
     yield Form("/api/generate", {"prompt": "What?", "images": [bare]})
+    prompt = "<|im_start|>user\nWhat?<__media__><|im_end|>\n<|im_start|>assistant\n"
+    for given in ([bare], [url], url):
+        for path in COMPLETIONS:
+            yield Form(path, {"prompt": {"prompt_string": prompt, "multimodal_data": given}})
     yield from _in_responses(data)
     yield from _in_messages(data)
+
+
+def pages(pdf: bytes) -> Iterator[Form]:
+    """A PDF, which a model sees page by page if it has no text, in the turn of a user and in what a tool returned."""
+    bare, url = base64.b64encode(pdf).decode(), data_url(pdf, "application/pdf")
+    blob = {"uri": "file:///a.pdf", "mimeType": "application/pdf", "blob": bare}
+    ours: dict[str, list[dict[str, Any]]] = {
+        CHAT: [{"type": "file", "file": {"file_data": url, "filename": "a.pdf"}}],
+        RESPONSES: [{"type": "input_file", "file_data": url, "filename": "a.pdf"}],
+        MESSAGES: [{"type": "document", "source": {"type": "base64", "data": bare}, "title": "a.pdf"}],
+    }
+    for path, parts in ours.items():
+        places = "input" if path == RESPONSES else "messages"
+        for part in [*parts, {"type": "resource", "resource": blob}]:
+            yield Form(path, {places: [{"role": "user", "content": [part]}]})
+            yield Form(path, session(path, [part]))
+        yield Form(path, session(path, json.dumps([{"type": "resource", "resource": blob}])))
+    yield Form(OLLAMA, {"messages": [{"role": "user", "content": "", "images": [bare]}]})
+    yield Form("/api/generate", {"prompt": "What?", "images": [bare]})
 
 
 def _in_responses(data: bytes) -> Iterator[Form]:
@@ -147,7 +172,8 @@ def limited(form: Form, model: str) -> dict[str, Any]:
         return {"model": model, "max_output_tokens": 8, "temperature": 0, **form.body}
     if form.path.startswith("/api/"):
         return {"model": model, "stream": False, "options": {"num_predict": 8, "temperature": 0}, **form.body}
-    return {"model": model, "max_tokens": 8, "temperature": 0, **form.body}
+    limit = "n_predict" if form.path == "/completion" else "max_tokens"
+    return {"model": model, limit: 8, "temperature": 0, **form.body}
 
 
 def text_of(path: str, answer: dict[str, Any]) -> str:
@@ -156,6 +182,8 @@ def text_of(path: str, answer: dict[str, Any]) -> str:
         return "".join(part["text"] for item in answer["output"] for part in item["content"])
     if path == MESSAGES:
         return "".join(block["text"] for block in answer["content"])
+    if path in COMPLETIONS:
+        return str(answer["content"] if path == "/completion" else answer["choices"][0]["text"])
     if path == CHAT:
         return str(answer["choices"][0]["message"]["content"])
     return str(answer["message"]["content"] if path == OLLAMA else answer["response"])

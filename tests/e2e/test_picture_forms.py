@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import struct
 import threading
@@ -14,10 +15,24 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from PIL import Image
 
 from localllm.client.sidecar import Sidecar
 from tests.models.media import MediaModel, MediaModelKind
-from tests.picture_forms import CHAT, MESSAGES, OLLAMA, RESPONSES, Form, forms, limited, own_parts, session, text_of
+from tests.picture_forms import (
+    CHAT,
+    COMPLETIONS,
+    MESSAGES,
+    OLLAMA,
+    RESPONSES,
+    Form,
+    forms,
+    limited,
+    own_parts,
+    pages,
+    session,
+    text_of,
+)
 from tests.pictures import data_url, png, wav
 from tests.server import hostile
 
@@ -64,6 +79,20 @@ def test_a_picture_is_one_answer_and_one_entry_of_the_cache_in_all_forms_of_all_
         spent_s.add(_encode_s(http))
     assert len(spent_s) == 1
     assert min(spent_s) > 0
+
+
+def test_the_page_of_a_scan_is_one_answer_and_one_entry_of_the_cache_in_all_forms(
+    http: httpx.Client, model: str
+) -> None:
+    sink = io.BytesIO()
+    Image.new("RGB", (64, 64), (0, 0, 255)).save(sink, "PDF")
+    spent_s = set[float]()
+    for form in pages(sink.getvalue()):
+        response = http.post(form.path, json=limited(form, model))
+        assert response.status_code == 200, (form, response.text)
+        assert text_of(form.path, response.json()) == "blue", form
+        spent_s.add(_encode_s(http))
+    assert len(spent_s) == 1
 
 
 def _noise(is_high: bool) -> bytes:
@@ -189,6 +218,8 @@ def _asking(data: bytes) -> Iterator[Form]:
     yield Form(CHAT, {"messages": [{"role": "user", "content": [film]}]})
     yield Form(OLLAMA, {"messages": [{"role": "user", "content": "", "images": [bare]}]})
     yield Form("/api/generate", {"prompt": "What?", "images": [bare]})
+    for path in COMPLETIONS:
+        yield Form(path, {"prompt": {"prompt_string": "What?<__media__>", "multimodal_data": [bare]}})
 
 
 def _returned(data: bytes) -> Iterator[Form]:

@@ -9,9 +9,7 @@ import io
 import itertools
 import json
 import os
-import shutil
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -107,24 +105,6 @@ def test_the_official_clients_get_one_answer_and_the_picture_is_encoded_once(
     (media,) = (each["media"] for each in http.get("/localllm/ps").json()["models"])
     assert (media["pictures"], media["encoded_rows"], media["is_running"]) == (1, 16, True)
     assert (media["memory_rows"] > 0, media["cache_bytes"], media["restarts"]) == (True, 16 * 64 * 4, 0)
-
-
-def test_the_official_clients_for_node_send_pictures(seeing: Sidecar, tmp_path: Path) -> None:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("needs Node")
-    (tmp_path / "green.png").write_bytes(picture("green"))
-    script = Path(__file__).with_name("node_pictures.js")
-    done = subprocess.run(
-        [node, str(script), seeing.url, seeing.token, "tiny-omni", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    if "Cannot find module" in done.stderr:
-        pytest.skip("needs openai, @anthropic-ai/sdk and ollama of npm; NODE_PATH names the folder that holds them")
-    assert done.stdout == "all is well\n", done.stderr
 
 
 def _asked_as_claude_code(claude: anthropic.Anthropic, model: str) -> None:

@@ -119,7 +119,6 @@ def _forms(data: bytes) -> list[tuple[str, dict[str, Any]]]:
         _chat({"type": "image_url", "image_url": {"url": data_url(data, "application/octet-stream")}}, text),
         _chat({"type": "image_url", "image_url": data_url(data, "image/jpeg"), "detail": "auto"}, text),
         _chat({"type": "input_image", "image_url": bare}, text),
-        _chat({"type": "image", "data_url": data_url(data)}, text),
         _chat({"type": "image_url", "image_url": {"url": url_safe}}, text),
         ("/api/chat", {"model": "tiny", "messages": [{"role": "user", "content": "What?", "images": [bare]}]}),
         (
@@ -129,7 +128,6 @@ def _forms(data: bytes) -> list[tuple[str, dict[str, Any]]]:
         ("/api/generate", {"model": "tiny", "prompt": "What?", "images": [bare]}),
         ("/v1/messages", {"messages": _user(claudes, text), "max_tokens": 5}),
         ("/v1/responses", {"input": _user({"type": "input_image", "image_url": data_url(data)}, text)}),
-        ("/v1/responses", {"input": _user({"type": "image", "data_url": data_url(data)}, text)}),
     ]
 
 

@@ -143,8 +143,6 @@ class ChatPart(ContentPart, frozen=True):
     image_url: str | ImageUrl | None = None
     detail: str | None = None
     """For an `image_url` that is a string."""
-    data_url: str | None = None
-    """The same as `image_url`, in LM Studio's items of type `image`."""
     input_audio: InputAudio | None = None
     audio_url: str | MediaUrl | None = None
     input_video: InputVideo | None = None
@@ -173,7 +171,7 @@ class ChatPart(ContentPart, frozen=True):
     @property
     def is_media(self) -> bool:
         """Whether it is a picture, video, sound or document that may be read."""
-        if self.type in FILES or (self.type in IMAGES and (self._picture is not None or self.file_id is not None)):
+        if self.type in FILES or (self.type in IMAGES and (self.image_url is not None or self.file_id is not None)):
             return True
         if (self._sound if self.type in SOUNDS else self._video if self.type in VIDEOS else None) is not None:
             return True
@@ -196,7 +194,7 @@ class ChatPart(ContentPart, frozen=True):
             given = (self.file_data, self.filename, self.file_id, self.file_url, self.pages, self.page_images)
             return GivenFile(*given).media(path, reading)
         if self.type in IMAGES:
-            image = self._picture
+            image = self.image_url
             if image is None:
                 where, remedy = f"{path}.file_id", "send the image itself as image_url"
                 raise UnsupportedParameter(f"{where} is not supported: no files are stored here; {remedy}", param=where)
@@ -210,11 +208,7 @@ class ChatPart(ContentPart, frozen=True):
     def _has_own(self) -> bool:
         """Whether it has a field of OpenAI's, llama-server's or vLLM's parts."""
         files = (self.file, self.file_data, self.file_id, self.file_url)
-        return any(each is not None for each in (*files, self._picture, self._sound, self._video))
-
-    @property
-    def _picture(self) -> str | ImageUrl | None:
-        return self.data_url if self.image_url is None else self.image_url
+        return any(each is not None for each in (*files, self.image_url, self._sound, self._video))
 
     @property
     def _sound(self) -> str | None:
