@@ -26,6 +26,7 @@ _LAST = (
     ("mm.a.mlp.2.weight", 1),
     ("mm.a.fc.weight", 1),
     ("mm.model.mlp.3.weight", 1),
+    ("mm.model.peg.0.bias", 0),
     ("mm.down.weight", 1),
     ("mm.merger.fc2.weight", 1),
     ("mm.model.fc.weight", 1),

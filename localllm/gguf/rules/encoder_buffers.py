@@ -6,6 +6,7 @@ most either in attention (five tensors of all places) or in the feed-forward par
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
 
 from localllm.gguf.rules.clip_keys import ClipKeys
@@ -14,26 +15,48 @@ from localllm.gguf.rules.pictures import BATCHED, PictureRows
 F32, F16 = 4, 2
 BATCH_ROWS = 1024
 """Equal pieces are encoded together up to this many rows: `batch_max_tokens` of mtmd_context_params."""
-RAW_KEPT = ("hunyuanvl", "mlp", "qwen3vl_merger")
+RAW_KEPT = ("adapter", "hunyuanvl", "ldp", "ldpv2", "mlp", "qwen3vl_merger", "resampler")
 """Types whose pixels stay in the buffer; all do that add no trained positions to patches."""
 GAPS = 0.5, 1.5
 """Vectors for which pixels leave no room if positions are turned: in attention, and in the feed-forward part."""
+GAPLESS = ("glm5v",)
+"""Types whose positions are turned in place."""
 MASKED = ("qwen2.5o", "qwen2.5vl_merger")
 MASK_BYTES = 11
 """Of each pair of patches, where most layers see windows: one mask of F32 and several of F16."""
+DETAIL_TILES = {"deepseekocr": (40, 9), "deepseekocr2": (48, 6)}
+"""Types with an encoder of detail: places of a tile's side, and the most tiles if the file does not say."""
+WHOLE_SIDE = 64
+"""Places of a side of the whole picture, for these."""
+ONE_MASK = ("minicpmv4_6",)
+"""Types in which one layer sees windows: its mask is there in F32 and in F16."""
 
 
 def picture_bytes(keys: ClipKeys, kind: str, of: PictureRows) -> int:
     """For `of`, the largest picture."""
+    if kind in DETAIL_TILES:
+        return _detail_bytes(keys, kind)
+    if kind == "gemma3nv":
+        return _mobile_bytes(keys)
     patches = of.span_patches
     if kind in BATCHED:
         patches *= max(1, BATCH_ROWS // of.span_rows)
     layer = _layer(keys, "vision")
     pixels = 3 * keys.number("clip.vision.patch_size", most=2**16 - 1) ** 2
+    if kind == "gemma4uv":  # has no layers: pixels, and the same after a norm
+        pixels *= keys.number("clip.vision.projector.scale_factor", 3, most=2**8) ** 2
+        return F32 * patches * 2 * pixels
+    if kind == "yasa2":  # a convolution sees a square of places at once, in F16
+        kernel, channels = keys.shape("v.stage.0.blk.0.dw.weight"), keys.shape("v.patch_embd.weight")
+        return patches * (channels or (0,))[-1] * (F16 * prod(kernel[:2]) + 2 * F32)
+    if kind == "cogvlm":
+        return F32 * patches * max(8 * layer.width, _gated_end(keys))
+    if kind in ONE_MASK:
+        return F32 * patches * layer.numbers(beside=3) + (F32 + F16) * patches**2
     if kind in MASKED:
         return F32 * patches * layer.numbers(beside=2) + MASK_BYTES * patches**2
     if "v.position_embd.weight" not in keys.names:
-        return int(F32 * patches * layer.numbers_with(pixels, beside=2, gaps=GAPS))
+        return int(F32 * patches * layer.numbers_with(pixels, beside=2, gaps=(0, 0) if kind in GAPLESS else GAPS))
     if kind in RAW_KEPT:
         return int(F32 * patches * layer.numbers_with(pixels, beside=3))
     return F32 * patches * layer.numbers(beside=3)
@@ -44,6 +67,33 @@ def sound_bytes(keys: ClipKeys, positions: int) -> int:
     sees three frames at once, in F16."""
     frames = keys.number("clip.audio.num_mel_bins", most=2**10) * 2 * (F32 + 3 * F16)
     return positions * max(F32 * _layer(keys, "audio").numbers(beside=3), frames)
+
+
+def _detail_bytes(keys: ClipKeys, kind: str) -> int:
+    """DeepSeek OCR's encoder of detail, whose scores of all pairs of places are a mask for each head, in F32 and F16.
+    The tiles of one picture are together in one batch, or one line."""
+    side, most = DETAIL_TILES[kind]
+    heads, width = (keys.number(f"clip.vision.sam.{each}", most=2**16) for each in ("head_count", "embedding_length"))
+    tiles = keys.number("clip.vision.preproc_max_tiles", most, most=256)
+
+    def one(places: int) -> int:
+        return (F32 + F16) * heads * places**2 + 5 * F32 * width * places
+
+    return max(one(WHOLE_SIDE**2), tiles * one(side**2))
+
+
+def _mobile_bytes(keys: ClipKeys) -> int:
+    """MobileNet V5's widest convolution, which halves the side: what it sees, in F16, what goes in, and that padded."""
+    side = keys.number("clip.vision.image_size") // 4
+    kernel = keys.shape("v.blk.1.0.dw_mid.conv.weight") or (0,)
+    seen = F16 * prod(kernel[:2]) * (side // 2) ** 2
+    return kernel[-1] * (seen + F32 * ((side + kernel[0] - 2) ** 2 + side**2))
+
+
+def _gated_end(keys: ClipKeys) -> int:
+    """Numbers of the gated part behind the layers: it, its gate and the product, beside what goes in and comes out."""
+    into, hidden = (*keys.shape("mm.up.weight"), 0, 0)[:2]
+    return 3 * hidden + 2 * into
 
 
 class _Layer(NamedTuple):

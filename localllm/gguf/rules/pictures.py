@@ -150,7 +150,7 @@ def _pieces(keys: ClipKeys, pieces: list[int], patches: int) -> PictureRows:
 
 def _pinpoints(file: _File) -> PictureRows:
     kind = file.keys.text("clip.projector_type") or file.keys.text("clip.vision.projector_type")
-    rows = file.patches if kind == "mlp" else file.patches // 4 + 2
+    rows = file.patches if kind == "mlp" else file.patches // 4 + 2 * (kind == "adapter")
     return _pieces(file.keys, [rows] * (1 + _most_tiles(file)), file.patches)
 
 
