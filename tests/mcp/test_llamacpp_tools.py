@@ -44,6 +44,9 @@ def test_the_tools_of_servers_that_work_are_listed_as_a_chat_has_them(served: Se
 def test_a_tool_is_called_and_one_that_fails_says_so(served: Served) -> None:
     called = served.http.post("/tools", json={"tool": "tools_add", "params": {"a": 2, "b": 3}})
     assert (called.status_code, called.json()) == (200, {"plain_text_response": "5"})
+    seen = served.http.post("/tools", json={"tool": "tools_picture"}).json()
+    assert seen["plain_text_response"].startswith("see\n[an image")
+    assert seen["content"][1] == {"type": "image", "data": "iVBORw==", "mimeType": "image/png"}
     failed = served.http.post("/tools", json={"tool": "tools_fail"})
     assert failed.status_code == 200
     assert "the disk is full" in failed.json()["error"]

@@ -124,6 +124,24 @@ def test_calls_go_on_in_their_own_version_while_another_is_shown(page: Page, equ
     expect(page.locator(".message.tool .body")).to_have_text("5")
 
 
+def test_a_picture_that_a_tool_returns_is_shown_and_sent_as_one(page: Page, equipped: Served) -> None:
+    equipped.runtime.reset()
+    equipped.runtime.reads = frozenset({"image"})
+    equipped.runtime.scripts = [calls("tools_picture", "{}"), text("A square"), text("Red")]
+    choose(page, equipped, "tools_picture", every=True)
+    write(page, "Look")
+    expect(page.locator(f"{LAST} .body")).to_have_text("A square")
+    expect(page.locator(".message.tool .body")).to_have_text("see")
+    expect(page.locator(".message.tool .files")).to_contain_text("image")
+    page.reload()
+    write(page, "Which color?")
+    expect(page.locator(f"{LAST} .body")).to_have_text("Red")
+    for asked in equipped.runtime.requests[1:]:
+        (result,) = (message for message in asked.messages or () if message.role == "tool")
+        assert (len(result.media), result.tool_call_id, "see" in result.parts) == (1, "call_tools_picture", True)
+        assert [file.data for file in asked.media] == [b"\x89PNG"]
+
+
 def test_a_model_that_only_calls_comes_to_an_end(page: Page, equipped: Served) -> None:
     equipped.runtime.reset()
     equipped.runtime.script = calls("tools_add", '{"a": 1, "b": 1}')

@@ -132,7 +132,7 @@ export const search = (query) => call(`/localllm/catalog?query=${encodeURICompon
 /** @typedef {{ tool: string, permissions: { write: boolean }, definition: any }} Tool */
 /** The tools of the server's MCP servers; empty if there are none or the key may not use them. @returns {Promise<Tool[]>} */
 export const tools = () => call("/tools").catch((error) => { if (error.status === 403) return []; throw error; });
-/** @param {string} tool @param {any} params @param {AbortSignal} signal @returns {Promise<{ plain_text_response?: string, error?: string }>} */
+/** @param {string} tool @param {any} params @param {AbortSignal} signal @returns {Promise<{ plain_text_response?: string, error?: string, content?: import("./attachments.js").Part[] }>} */
 export const runTool = (tool, params, signal) => call("/tools", { tool, params }, signal);
 export const doctor = () => call("/localllm/doctor");
 /** @param {AbortSignal} signal */

@@ -76,6 +76,24 @@ export async function read(given, limits) {
   return file;
 }
 
+/** @typedef {{ type: string, text?: string, data?: string, mimeType?: string, resource?: { uri?: string, mimeType?: string, text?: string, blob?: string } }} Part of what an MCP server returned */
+
+/**
+ * The text and the files of such parts. Throws `NotAttached`.
+ * @param {Part[]} parts @param {Limits} limits @returns {Promise<{ text: string, files: Attachment[] }>}
+ */
+export async function returned(parts, limits) {
+  const texts = [], files = [];
+  for (const { type, text, data, mimeType, resource } of parts) {
+    const encoded = data ?? resource?.blob;
+    if (encoded === undefined) { texts.push(text ?? resource?.text ?? ""); continue; }
+    const bytes = Uint8Array.from(atob(encoded), (each) => each.charCodeAt(0));
+    const name = resource?.uri?.split("/").at(-1) || type;
+    files.push(await read(new File([bytes], name, { type: mimeType ?? resource?.mimeType ?? "" }), limits));
+  }
+  return { text: texts.filter(Boolean).join("\n"), files };
+}
+
 /** @param {ArrayBuffer} content */
 async function digestOf(content) {
   if (!crypto.subtle) return newId();  // pages by http from another machine have none

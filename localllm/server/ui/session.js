@@ -1,7 +1,7 @@
 // The open conversation: sends requests, receives answers and stores both. Knows nothing of the views.
 
 import * as api from "./api.js";
-import { canRead, dataUrl, stored, unstored } from "./attachments.js";
+import { NotAttached, canRead, dataUrl, returned, stored, unstored } from "./attachments.js";
 import { Scores, covering, unscored } from "./scored.js";
 import * as store from "./store.js";
 import { Tree, newId, partsOf, titleOf, toSend } from "./tree.js";
@@ -316,10 +316,10 @@ class Session extends EventTarget {
     return !(state === "full" || isTooLong) || (figures !== undefined && figures.prompt + figures.tokens < (this.model?.loaded ? this.model.ctx : 0));
   }
 
-  /** Adds a result, and answers once every call of the message has one. @param {string} callId @param {string} content @param {Message} of @param {Chat} chat */
-  result(callId, content, of, chat = this.chat) {
+  /** Adds a result, and answers once every call of the message has one. @param {string} callId @param {string} content @param {Message} of @param {Chat} chat @param {import("./tree.js").Attachment[]} [files] */
+  result(callId, content, of, chat = this.chat, files = undefined) {
     return this.#working(chat, async () => {
-      const message = this.#add(chat, { role: "tool", parent: chat.tree.end(of), callId, content });
+      const message = this.#add(chat, { role: "tool", parent: chat.tree.end(of), callId, content, ...(files?.length && { files }) });
       const given = this.given(of, chat.tree);
       const isLast = (of.calls ?? []).every((call) => given.has(call.id));
       this.#showPath(chat);
@@ -352,9 +352,15 @@ class Session extends EventTarget {
   /** @param {Chat} chat @param {Message} message @param {import("./tree.js").Call[]} calls */
   async #runCalls(chat, message, calls) {
     const { controller } = this.#begin(chat, message, words.chat.runs);
+    /** @type {{ id: string, text: string | null, files?: import("./tree.js").Attachment[] }[]} */
     const found = await Promise.all(calls.map(async ({ id, function: { name, arguments: given } }) => {
       try {
-        const { plain_text_response: text, error } = await api.runTool(name, JSON.parse(given || "{}"), controller.signal);
+        const { plain_text_response: text, error, content } = await api.runTool(name, JSON.parse(given || "{}"), controller.signal);
+        if (content) {
+          try {
+            return { id, ...await returned(content, this.limits) };
+          } catch (error) { if (!(error instanceof NotAttached)) throw error; }  // the text names what is left out
+        }
         return { id, text: error === undefined ? text ?? "" : words.chat.failedTool(error) };
       } catch (error) {
         return { id, text: error instanceof api.Refused || error instanceof SyntaxError ? words.chat.failedTool(error.message) : null };
@@ -362,7 +368,7 @@ class Session extends EventTarget {
     }));
     this.writing.delete(message.id);
     this.#showPath(chat);
-    for (const { id, text } of found) if (text !== null) await this.result(id, text, message, chat);
+    for (const { id, text, files } of found) if (text !== null) await this.result(id, text, message, chat, files);
   }
 
   /** Runs the calls that need no confirmation, for a limited number of rounds; returns whether there were any. @param {Chat} chat @param {Message} message */

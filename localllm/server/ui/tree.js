@@ -134,12 +134,11 @@ export const partsOf = (message) => (message.files ?? []).filter((file) => file.
  * @param {Message} message @param {(file: Attachment) => Promise<string>} dataUrl @returns {Promise<Record<string, any>>}
  */
 export async function toSend(message, dataUrl) {
-  if (message.role === "tool") return { role: "tool", tool_call_id: message.callId, content: message.content };
   const files = (message.files ?? []).filter((file) => file.text !== undefined).map((file) => `${file.name}:\n\`\`\`\n${file.text}\n\`\`\`\n\n`).join("");
   const text = files + message.content;
   const parts = await Promise.all(partsOf(message).map(async (file) => partOf(file, await dataUrl(file))));
   /** @type {Record<string, any>} */
-  const sent = { role: message.role, content: parts.length ? [...parts, ...(text ? [{ type: "text", text }] : [])] : text };
+  const sent = { role: message.role, ...(message.role === "tool" && { tool_call_id: message.callId }), content: parts.length ? [...parts, ...(text ? [{ type: "text", text }] : [])] : text };
   if (message.reasoning) sent.reasoning_content = message.reasoning;
   if (message.calls?.length) sent.tool_calls = message.calls;
   return sent;

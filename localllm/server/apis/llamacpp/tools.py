@@ -9,7 +9,7 @@ import asyncio
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -58,10 +58,13 @@ class ToolRequest(msgspec.Struct, frozen=True):
 
 
 class ToolReply(msgspec.Struct, frozen=True):
-    """The result: one of the two fields."""
+    """The result: a text or an error."""
 
     plain_text_response: str | UnsetType = UNSET
     error: str | UnsetType = UNSET
+    content: Raw | UnsetType = UNSET
+    """The parts in MCP's shape, if there are pictures, sounds or other files among them. llama-server has no such
+    field."""
 
 
 class _Place(NamedTuple):
@@ -108,7 +111,9 @@ async def _called(hubs: McpHubs, asked: ToolRequest) -> ToolReply:
         raise NotFound(f"unknown tool {clipped(asked.tool)!r}; GET /tools lists them", param="tool")
     hub = await hubs.hub(place.label)
     outcome = await hub.call(place.name, msgspec.json.encode(asked.params).decode())
-    return ToolReply(error=outcome.text) if outcome.is_error else ToolReply(outcome.text)
+    if outcome.is_error:
+        return ToolReply(error=outcome.text)
+    return ToolReply(outcome.text, content=Raw(outcome.content.encode()) if outcome.content else UNSET)
 
 
 async def _tools(hubs: McpHubs, labels: list[str]) -> tuple[list[ListedTool], dict[str, _Place]]:
