@@ -71,5 +71,7 @@ class Collector:
                     num_vectors=expected.num_vectors,
                     num_tokens=expected.num_tokens,
                     truncated=expected.truncated,
+                    image_tokens=expected.image_tokens,
+                    audio_tokens=expected.audio_tokens,
                 )
             )

@@ -49,6 +49,9 @@ class Embeddings(msgspec.Struct, frozen=True, kw_only=True):
     """Per item, as computed."""
     truncated: tuple[int, ...] = ()
     """Indexes of the truncated items."""
+    image_tokens: int = 0
+    """How many of all tokens are rows of pictures, and of sounds."""
+    audio_tokens: int = 0
 
 
 class RerankRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -183,6 +183,9 @@ class Tokenized(_Frame, frozen=True, tag=True, array_like=True):
     """For each text."""
     num_tokens: tuple[int, ...]
     truncated: tuple[int, ...]
+    image_tokens: int = 0
+    """How many of all tokens are rows of pictures, and of sounds."""
+    audio_tokens: int = 0
 
 
 class Vectors(_Frame, frozen=True, tag=True, array_like=True):

@@ -191,6 +191,7 @@ def test_texts_with_pictures_have_vectors(http: httpx.Client) -> None:
     assert np.allclose(native[0]["embedding"][0], found[0], atol=1e-5)
     answer = http.post("/v1/embeddings", json={"input": item("red")}).json()
     assert answer["usage"]["prompt_tokens"] == 16 + len("What ?")
+    assert answer["usage"]["prompt_tokens_details"] == {"image_tokens": 16}
     part = {"type": "image_url", "image_url": {"url": data_url(GARBAGE)}}
     refused = http.post("/v1/embeddings", json={"input": ["a", {"content": [part]}]})
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, "input[1].content[0]"), refused.text

@@ -18,6 +18,7 @@ from localllm.types import LoadedModel, Media, Message
 from localllm.worker.messages import File, Up
 from localllm.worker.prompts.marked_text import MarkedText, MediaTokens
 from localllm.worker.prompts.media_pieces import MediaGathering
+from localllm.worker.prompts.media_uses import MediaUse
 from localllm.worker.prompts.prompt_parts import MediaReader, Tokenizer
 from localllm.worker.prompts.tokenized import RenderedPrompt
 from localllm.worker.refusals import errors_to
@@ -31,6 +32,8 @@ class MediaText(NamedTuple):
 
     tokens: list[int]
     spans: Spans
+    use: MediaUse
+    """What its rows are of."""
 
 
 class MediaTexts:
@@ -78,7 +81,8 @@ class MediaTexts:
         for step in self._texts.steps(text, add_special=True, pieces=pieces):
             tokens += step
             yield
-        spans = Spans([each.span for each in self._texts.spans(text, pieces, tokens) or ()])
+        found = tuple(self._texts.spans(text, pieces, tokens) or ())
+        spans = Spans([each.span for each in found])
         for span in spans.all:
             if not span.of.is_causal and len(span.of.ids) > LARGEST_TOKENS:
                 raise InvalidParameter(
@@ -87,7 +91,7 @@ class MediaTexts:
                     "image_max_tokens",
                     param="input",
                 )
-        return MediaText(tokens, spans)
+        return MediaText(tokens, spans, MediaUse(found))
 
 
 def with_rows(texts: Sequence[MediaText], go_on: Callable[[], None], refuse: Refuse) -> None:

@@ -75,6 +75,8 @@ class _Text(NamedTuple):
     tokens: list[int]
     was_cut: bool
     spans: Spans = NO_SPANS
+    image_tokens: int = 0
+    audio_tokens: int = 0
 
 
 class TextPreparer:
@@ -142,7 +144,9 @@ class TextPreparer:
                     raise self._too_long(f"input {number}", len(text.tokens), "input", number, at_least=False)
                 texts.append(text)
             dimensions, normalize = request.dimensions or self._model.dimensions, request.normalize
-            made = [_Text(text.tokens, was_cut=False, spans=text.spans) for text in texts]
+            made = [
+                _Text(each.tokens, False, each.spans, each.use.rows("image"), each.use.rows("audio")) for each in texts
+            ]
             with_rows(
                 texts,
                 lambda: self._hand_over(id, request, arrived_s, made, dimensions, normalize=normalize),
@@ -330,8 +334,10 @@ class TextPreparer:
             queue_deadline_s=deadline_s(arrived_s, request.queue_timeout_s),
         )
 
+        media = (sum(text.image_tokens for text in texts), sum(text.audio_tokens for text in texts))
+
         def add() -> None:
-            self._send(Tokenized(id, dimensions, num_vectors, num_tokens, cut))
+            self._send(Tokenized(id, dimensions, num_vectors, num_tokens, cut, *media))
             self._loop.call_soon(lambda: self._jobs.add(job))
 
         self._wanted.hand_over(id, add)

@@ -28,7 +28,7 @@ def embedding_list(made: Embeddings, model: str, format: Format, *, is_pooled: b
     encode: Any = _texts if format == "base64" else _numbers
     data = [EmbeddingObject(index=index, embedding=vector) for index, vector in enumerate(encode(made, is_pooled))]
     truncated = cut(made.truncated)
-    return msgspec.json.encode(EmbeddingList(data=data, model=model, usage=usage(made.num_tokens), truncated=truncated))
+    return msgspec.json.encode(EmbeddingList(data=data, model=model, usage=usage(made), truncated=truncated))
 
 
 def vectors_of(made: Embeddings) -> Iterator[Any]:

@@ -102,9 +102,7 @@ async def rerank(request: Request) -> Response:
         for index in out.best_first(made, body.top_n)
     ]
     return json_response(
-        out.RankedList(
-            results=results, model=model, usage=out.usage(made.num_tokens), truncated=out.cut(made.truncated)
-        ),
+        out.RankedList(results=results, model=model, usage=out.usage(made), truncated=out.cut(made.truncated)),
         headers,
     )
 

@@ -9,12 +9,19 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from localllm.gguf.rules.encoders import SCORE_PROBABILITIES
-from localllm.types.embeddings import Ranking
+from localllm.types.embeddings import Embeddings, Ranking
+
+
+class TokenDetails(msgspec.Struct, frozen=True):
+    image_tokens: int | UnsetType = UNSET
+    audio_tokens: int | UnsetType = UNSET
 
 
 class TokenUsage(msgspec.Struct, frozen=True):
     prompt_tokens: int
     total_tokens: int
+    prompt_tokens_details: TokenDetails | UnsetType = UNSET
+    """Present if there are pictures or sounds among the texts."""
 
 
 class EmbeddingObject(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,9 +80,12 @@ class TeiRank(msgspec.Struct, frozen=True, kw_only=True):
     truncated: Literal[True] | UnsetType = UNSET
 
 
-def usage(num_tokens: tuple[int, ...]) -> TokenUsage:
+def usage(made: Embeddings | Ranking) -> TokenUsage:
     """The tokens of one request."""
-    return TokenUsage(sum(num_tokens), sum(num_tokens))
+    count, details = sum(made.num_tokens), TokenDetails()
+    if isinstance(made, Embeddings):
+        details = TokenDetails(made.image_tokens or UNSET, made.audio_tokens or UNSET)
+    return TokenUsage(count, count, UNSET if details == TokenDetails() else details)
 
 
 def cut(numbers: tuple[int, ...]) -> list[int] | UnsetType:
