@@ -14,7 +14,7 @@ from localllm.gguf.kinds import is_projector, text_of
 from localllm.gguf.rules.clip_keys import ClipKeys
 from localllm.gguf.rules.encoder_buffers import picture_bytes, sound_bytes
 from localllm.gguf.rules.pictures import NON_CAUSAL, picture_rows
-from localllm.gguf.rules.sounds import PIECE_S, sound_rows
+from localllm.gguf.rules.sounds import sound_rows
 from localllm.types import AudioEncoder, ProjectorInfo, VisionEncoder
 from localllm.types.upstream import FILE_TYPES, GUESSED_FILE_TYPE
 
@@ -98,10 +98,10 @@ def _audio(keys: ClipKeys) -> tuple[AudioEncoder, int]:
     encoder = AudioEncoder(
         type=kind,
         sample_rate_hz=found.rate_hz,
-        rows_per_s=found.piece_rows / PIECE_S,
+        rows_per_s=found.piece_rows / found.piece_s,
         span_rows=found.piece_rows,
     )
-    return encoder, sound_bytes(keys, found.positions)
+    return encoder, sound_bytes(keys, found)
 
 
 def _kind(keys: ClipKeys, part: str) -> str:

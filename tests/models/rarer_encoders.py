@@ -50,10 +50,10 @@ def norm(name: str, width: int) -> Shapes:
     return {f"{name}.weight": (width,), f"{name}.bias": (width,)}
 
 
-def layers(size: Size, *, fused: bool = False, gated: bool = False, rms: bool = False) -> Shapes:
+def layers(size: Size, *, part: str = "v", fused: bool = False, gated: bool = False, rms: bool = False) -> Shapes:
     found: Shapes = {}
     for number in range(LAYERS):
-        at = f"v.blk.{number}."
+        at = f"{part}.blk.{number}."
         for name in ("attn_qkv",) if fused else ("attn_q", "attn_k", "attn_v"):
             found |= pair(at + name, size.width * (3 if fused else 1), size.width)
         found |= pair(at + "attn_out", size.width, size.width)
@@ -390,19 +390,23 @@ def write_rarer(kind: str, path: Path, **sizes: int) -> Path:
     """A file of this type."""
     size = Size(**{**OWN_SIZES.get(kind, {}), **sizes})
     made = RARER[kind](size)
+    keys: Keys = {"image_size": size.image, "patch_size": size.patch, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+    return write_zeros(path, kind, "vision", size, Made(keys | made.keys, made.shapes))
+
+
+def write_zeros(path: Path, kind: str, part: str, size: Size, made: Made) -> Path:
+    """`part`: vision or audio."""
     writer = GGUFWriter(path, "clip")
     writer.add_type("mmproj")
     writer.add_clip_projector_type(kind)
-    writer.add_bool("clip.has_vision_encoder", True)
+    writer.add_bool(f"clip.has_{part}_encoder", True)
     writer.add_bool("clip.use_silu", True)
     keys: Keys = {
         "embedding_length": size.width, "feed_forward_length": size.hidden, "block_count": LAYERS,
-        "projection_dim": size.out, "attention.head_count": size.heads, "image_size": size.image,
-        "patch_size": size.patch, "image_mean": [0.5] * 3, "image_std": [0.5] * 3,
-        "attention.layer_norm_epsilon": 1e-6,
+        "projection_dim": size.out, "attention.head_count": size.heads, "attention.layer_norm_epsilon": 1e-6,
     }  # fmt: skip
     for name, value in (keys | made.keys).items():
-        key = name if name.startswith("clip.") else f"clip.vision.{name}"
+        key = name if name.startswith("clip.") else f"clip.{part}.{name}"
         if isinstance(value, list):
             writer.add_array(key, value)
         elif key == "clip.minicpmv_version":
@@ -412,7 +416,7 @@ def write_rarer(kind: str, path: Path, **sizes: int) -> Path:
         else:
             writer.add_uint32(key, value)
     for name, shape in made.shapes.items():
-        is_exact = (shape[-2:] == (1, 1) and len(shape) == 3) or len(shape) == 1
+        is_exact = (shape[-2:] == (1, 1) and len(shape) == 3) or len(shape) == 1 or name.endswith(".bias")
         is_exact = is_exact or any(part in name for part in ("position", "resample_query", "resampler.query", "pos_"))
         writer.add_tensor(name, np.zeros(shape, np.float32 if is_exact else np.float16))
     writer.write_header_to_file()

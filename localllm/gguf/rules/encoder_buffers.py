@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from localllm.gguf.rules.clip_keys import ClipKeys
 from localllm.gguf.rules.pictures import BATCHED, PictureRows
+from localllm.gguf.rules.sounds import SoundRows
 
 F32, F16 = 4, 2
 BATCH_ROWS = 1024
@@ -62,11 +63,21 @@ def picture_bytes(keys: ClipKeys, kind: str, of: PictureRows) -> int:
     return F32 * patches * layer.numbers(beside=3)
 
 
-def sound_bytes(keys: ClipKeys, positions: int) -> int:
-    """`positions`: places of the largest piece in the encoder. Whisper's have two frames each; the first convolution
-    sees three frames at once, in F16."""
-    frames = keys.number("clip.audio.num_mel_bins", most=2**10) * 2 * (F32 + 3 * F16)
-    return positions * max(F32 * _layer(keys, "audio").numbers(beside=3), frames)
+def sound_bytes(keys: ClipKeys, of: SoundRows) -> int:
+    """For the longest piece. Whisper's places have two frames each; the first convolution sees three frames at once, in
+    F16."""
+    mels = keys.number("clip.audio.num_mel_bins", most=2**10)
+    layer = F32 * of.positions * _layer(keys, "audio").numbers(beside=3)
+    if kernel := keys.shape("a.conv2d.2.weight"):
+        return max(layer, _picture_like_bytes(100 * of.piece_s, mels, kernel[-1]))
+    return max(layer, of.positions * mels * 2 * (F32 + 3 * F16))
+
+
+def _picture_like_bytes(frames: int, mels: int, channels: int) -> int:
+    """Convolutions that halve both sides of the spectrum: the first's result twice, 3 x 3 places of it at once, in F16,
+    and the spectrum twice."""
+    seen = F16 * 9 * channels * (frames // 4) * (mels // 4)
+    return 2 * F32 * channels * (frames // 2) * (mels // 2) + seen + 2 * F32 * frames * mels
 
 
 def _detail_bytes(keys: ClipKeys, kind: str) -> int:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from localllm.gguf.rules.clip_keys import ClipKeys
 
 PIECE_S = 30
-"""A longer sound is cut into pieces of this length."""
+PIECES_S = {"dots3note_a": 60, "qwen3a": 8}
+"""A longer sound is cut into pieces of this length; those of some types."""
 WHISPER = ("glma", "meralion", "musicflamingo", "qwen2.5o", "qwen2a", "ultravox", "voxtral")
 """Types with Whisper's encoder, which fills every piece up to 30 seconds with silence."""
 STACKED, HALVED = ("meralion", "ultravox", "voxtral"), ("musicflamingo", "qwen2.5o", "qwen2a", "voxtral")
@@ -36,17 +37,20 @@ class SoundRows(NamedTuple):
     """The most rows of one piece."""
     positions: int
     """Places of that piece in the encoder."""
+    piece_s: int = PIECE_S
+    """Length of the longest piece."""
 
 
 def sound_rows(keys: ClipKeys, kind: str) -> SoundRows:
-    """What 30 seconds become. Raises `InvalidModelFile` for a type or numbers that libmtmd cannot use."""
+    """What the longest piece becomes. Raises `InvalidModelFile` for a type or numbers that libmtmd cannot use."""
     if kind not in TYPES:
         keys.fail(f"its projector is of the unknown type {kind[:60]!r}")
-    frames, rate = PIECE_S * 100, RATES.get(kind, 16_000)
+    piece_s, rate = PIECES_S.get(kind, PIECE_S), RATES.get(kind, 16_000)
+    frames = piece_s * 100
     if kind in WHISPER:
         return SoundRows(rate, _whisper(keys, kind, frames), frames // 2)
     if kind == "qwen3a":
-        return SoundRows(rate, 13 * PIECE_S, 13 * PIECE_S)
+        return SoundRows(rate, 13 * piece_s, 13 * piece_s, piece_s)
     if kind == "granite_speech":
         window = keys.number("clip.audio.projector.window_size", most=2**13)
         rows = window // keys.number("clip.audio.projector.downsample_rate", most=2**13)
@@ -55,7 +59,7 @@ def sound_rows(keys: ClipKeys, kind: str) -> SoundRows:
         frames //= 4
         return SoundRows(rate, -(-frames // keys.number("clip.audio.local_group_size", most=2**13)), frames)
     rows = -(-frames // FRAMES_PER_ROW[kind])
-    return SoundRows(rate, rows, rows)
+    return SoundRows(rate, rows, rows, piece_s)
 
 
 def _whisper(keys: ClipKeys, kind: str, frames: int) -> int:
