@@ -195,7 +195,10 @@ class Runtime(Questions):
         requests, session = await self._session_for(model_id, requests, keep_alive_s)
         loaded = session.ready.result()
         requests = await self.adapters.under(variant, requests, loaded.id, Path(loaded.path))
-        session.check_room(len(requests))  # all or none: send nothing that would be cancelled immediately
+        is_batch = all(request.batch for request in requests)
+        session.check_room(
+            len(requests), is_batch=is_batch
+        )  # all or none: send nothing that would be cancelled immediately
         sent: list[Pending] = []
         try:
             for number, request in enumerate(requests, 1):

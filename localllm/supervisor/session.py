@@ -138,7 +138,7 @@ class Session:
         """Send a request; its mailbox gets the answer. Raises `InvalidParameter`, `QueueFull`, `WorkerCrashed`."""
         if self._death is not None:
             raise self._death
-        self.check_room(1)
+        self.check_room(1, is_batch=request.batch)
         id = next(self._ids)
         self._process.send(_submit(id, request))
         pending = Pending(request, self, self._observer.ended)
@@ -162,11 +162,14 @@ class Session:
         if self._pending.pop(pending.id, None) is not None:
             self._process.send(Cancel(pending.id))
 
-    def check_room(self, num_requests: int) -> None:
-        """Raises `QueueFull` if there is no room for that many more."""
-        slots = self.ready.result().slots
-        if len(self._pending) + num_requests > slots + self._max_waiting:
-            waiting = max(0, len(self._pending) - slots)
+    def check_room(self, num_requests: int, *, is_batch: bool = False) -> None:
+        """Raises `QueueFull` if there is no room for that many more. Requests of the batch class take no room from
+        others, which are served before them."""
+        slots, num_before = self.ready.result().slots, len(self._pending)
+        if not is_batch:
+            num_before = sum(not pending.request.batch for pending in self._pending.values())
+        if num_before + num_requests > slots + self._max_waiting:
+            waiting = max(0, num_before - slots)
             raise self._queue_times.full(
                 num_waiting=waiting, max_waiting=self._max_waiting, slots=slots, num_asked=num_requests
             )

@@ -198,6 +198,22 @@ def test_a_lower_priority_number_is_served_first(llm: LLM) -> None:
     assert order == ["first", "late"]
 
 
+def test_a_request_is_answered_though_one_of_the_batch_class_has_the_only_slot_and_that_goes_on(llm: LLM) -> None:
+    async def parked() -> tuple[int, int]:
+        status = await llm._llm._loaded_runtime().status(llm.info.id)
+        return status.num_parked, status.preemptions.total
+
+    with llm.complete("x", stream=True, params=ENDLESS, batch=True) as running:
+        next(running)
+        assert llm.complete("y", max_tokens=3, ignore_eos=True, timeout=TIMEOUT_S).finish.usage.completion_tokens == 3
+        assert llm._run(parked())[1] == 1
+        with llm.complete("z", stream=True, params=ENDLESS) as urgent:
+            next(urgent)
+            assert llm._run(parked()) == (1, 2)
+        while llm._run(parked()) != (0, 2):
+            next(running)
+
+
 def test_a_prompt_may_be_computed_anew(llm: LLM) -> None:
     llm.complete("word " * 50, params=GREEDY)
     assert llm.complete("word " * 50, params=GREEDY).finish.usage.cached_tokens > 40

@@ -11,6 +11,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from localllm.errors import Draining, InternalError, QueueFull, WorkerCrashed
@@ -218,6 +219,23 @@ def test_no_worker_outlives_a_parent_that_was_killed(start_session: StartSession
             assert gone, "the worker is still there 2 s after its parent was killed"
         finally:
             os.close(worker)
+
+
+def test_a_queue_full_of_batches_has_room_for_requests_that_are_served_before_them(start_session: StartSession) -> None:
+    async def scenario() -> None:
+        session = start_session("behaves", max_waiting=1)
+        await asyncio.wait_for(session.ready, TIMEOUT_S)
+        batch = msgspec.structs.replace(REQUEST, batch=True)
+        mailboxes = [session.submit(batch).mailbox for _ in range(3)]
+        with pytest.raises(QueueFull):
+            session.submit(batch)
+        mailboxes += [session.submit(REQUEST).mailbox for _ in range(3)]
+        with pytest.raises(QueueFull, match="1 requests are waiting already, of 1 that may"):
+            session.submit(REQUEST)
+        for mailbox in mailboxes:
+            await read_all(mailbox)
+
+    asyncio.run(scenario())
 
 
 def test_calls_that_wait_are_counted_and_one_that_is_given_up_makes_room(start_session: StartSession) -> None:
