@@ -7,12 +7,15 @@ benchmarks/log/scheduling.md#interactive-requests-beside-batches. Decides who le
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence as Many
 
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.aging import AGED_S
 from localllm.types.states import Preemptions
+
+logger = logging.getLogger("localllm")
 
 MARGIN = 100
 """Within a class, a priority lower by at least this takes the slot of a running request."""
@@ -46,7 +49,10 @@ class Parking:
     def park(self, sequence: Sequence) -> None:
         """Take a running sequence's slot away."""
         assert sequence.slot is not None
-        state = self._kv.park(sequence.slot)
+        num_tokens, state = sequence.progress.num_computed, self._kv.park(sequence.slot)
+        if state is None:
+            fields = {"request": sequence.id, "tokens": num_tokens, "reason": "no room in main memory (kv_ram_mb)"}
+            logger.warning("parked_without_state", extra={"fields": fields | {"effect": "they are computed again"}})
         sequence.progress.parked(state)
         sequence.progress.must_stay |= state is None
         sequence.drawing.proposal = None

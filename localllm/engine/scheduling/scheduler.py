@@ -83,8 +83,10 @@ class Scheduler:
     def num_streams(self) -> int:
         """Number of running sequences whose answers have begun, without those that sit out."""
         running = self.running
-        num_resting = sum(each.progress.num_generated > 0 for each in resting(running, self._now_s))
-        return sum(sequence.progress.num_generated > 0 for sequence in running) - num_resting
+        num_streams = sum(sequence.progress.num_generated > 0 for sequence in running)
+        if num_streams < len(running):
+            num_streams -= sum(each.progress.num_generated > 0 for each in resting(running, self._now_s))
+        return num_streams
 
     @property
     def streams_are_due(self) -> bool:

@@ -14,7 +14,7 @@ from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.requests.adapters import NO_ADAPTERS, AdapterSet, ScaledAdapter, adapter_set
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Request, Reuse
+from localllm.engine.requests.terms import Due, Request, Reuse
 from localllm.errors import LocalLLMError
 from localllm.types import Finish, ResolvedSampling
 from tests.fakes import FakeBackend, next_token
@@ -54,7 +54,15 @@ class Bench:
             if delta.finish is not None:
                 self.finish[id] = delta.finish
 
-    def ask(self, prompt: list[int], adapters: AdapterSet = NO_ADAPTERS, max_tokens: int = 8, salt: str = "") -> int:
+    def ask(
+        self,
+        prompt: list[int],
+        adapters: AdapterSet = NO_ADAPTERS,
+        max_tokens: int = 8,
+        salt: str = "",
+        *,
+        is_batch: bool = False,
+    ) -> int:
         id = len(self.sequences)
         self.sequences[id] = Sequence(
             Request(
@@ -64,6 +72,7 @@ class Bench:
                 max_tokens=max_tokens,
                 adapters=adapters,
                 reuse=Reuse(domain=Domain.of(cache_salt=salt, adapters=adapters)),
+                due=Due(is_batch=is_batch),
             )
         )
         self.engine.submit(self.sequences[id])
@@ -154,6 +163,7 @@ def test_an_adapter_that_cannot_be_loaded_fails_only_its_own_requests() -> None:
             st.lists(st.integers(1, 3), min_size=1, max_size=24),
             st.sampled_from(SETS),
             st.integers(1, 12),
+            st.booleans(),
         ),
         min_size=1,
         max_size=12,
@@ -162,14 +172,14 @@ def test_an_adapter_that_cannot_be_loaded_fails_only_its_own_requests() -> None:
     slots=st.integers(1, 4),
 )
 def test_whatever_arrives_every_answer_is_the_one_it_has_alone(
-    arrivals: list[tuple[int, list[int], AdapterSet, int]], can_rewind: bool, slots: int
+    arrivals: list[tuple[int, list[int], AdapterSet, int, bool]], can_rewind: bool, slots: int
 ) -> None:
-    """The fake refuses a prefix that was computed under another set."""
+    """The fake refuses a prefix that was computed under another set. Some take the slots of others."""
     bench = Bench(num_slots=slots, can_rewind=can_rewind)
-    for steps, prompt, adapters, count in arrivals:
+    for steps, prompt, adapters, count, is_batch in arrivals:
         for _ in range(steps):
             bench.engine.step()
-        bench.ask(prompt, adapters, count)
+        bench.ask(prompt, adapters, count, is_batch=is_batch)
     bench.drain()
     assert not bench.failures
     assert len(bench.finish) == len(arrivals)

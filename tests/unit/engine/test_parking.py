@@ -107,7 +107,9 @@ def test_batches_never_take_the_slot_of_an_interactive_request_whatever_their_pr
     assert [*collector.finish] == [1, 2]
 
 
-def test_where_main_memory_has_no_room_it_is_computed_again_once_and_that_is_counted() -> None:
+def test_where_main_memory_has_no_room_it_is_computed_again_once_and_that_is_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     _, engine, collector = filled(1, Tiers(0))
     for id in (8, 9):
         ask(engine, id, [id], 3)
@@ -117,6 +119,7 @@ def test_where_main_memory_has_no_room_it_is_computed_again_once_and_that_is_cou
     drain(engine)
     assert collector.text[0] == text_of(alone([1, 7], 30))
     assert engine.scheduler.preemptions.recomputed == engine.scheduler.preemptions.total == 1
+    assert caplog.messages == ["parked_without_state"]
 
 
 def test_what_is_parked_is_neither_evicted_nor_counted_twice() -> None:
