@@ -72,7 +72,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int
     """Estimated main memory reserved for it."""
     requests: int
-    """Running or waiting requests."""
+    """Running or waiting requests, including parked ones."""
     idle_s: float
     expires_in_s: float | None
     """Time until it is unloaded if it stays unused; null: it stays."""
@@ -80,6 +80,8 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     ctx: int | None
     slots: int | None
     layers_per_device: dict[str, int] | None
+    parked: int | msgspec.UnsetType = msgspec.UNSET
+    """Requests that gave their slots to more urgent ones and will go on, if any."""
     cpu_experts: int | msgspec.UnsetType = msgspec.UNSET
     """Number of layers on devices whose experts are in main memory, if any."""
     device_bytes: dict[str, int] | msgspec.UnsetType = msgspec.UNSET

@@ -34,7 +34,7 @@ def list_processes(settings: Settings, *, as_json: bool) -> int:
                 size(model.memory_bytes),
                 slots,
                 layers,
-                str(model.requests),
+                requests_of(model),
                 until,
                 _set(model),
                 "" if isinstance(model.tuned, msgspec.UnsetType) else model.tuned,
@@ -48,6 +48,11 @@ def list_processes(settings: Settings, *, as_json: bool) -> int:
     for each in damaged:
         report.say(f"localllm: {each.id} cannot be used: {each.problem}")
     return report.OK
+
+
+def requests_of(model: Process) -> str:
+    """How many it has, and how many of them gave their slots to more urgent ones."""
+    return f"{model.requests} ({model.parked} parked)" if model.parked else str(model.requests)
 
 
 def media_note(model: Process) -> str:

@@ -1,11 +1,11 @@
-"""What `ps` says about a model that reads pictures or sounds."""
+"""What `ps` says about parked requests, and about a model that reads pictures or sounds."""
 
 from __future__ import annotations
 
 import msgspec
 import pytest
 
-from localllm.cli.commands.processes import media_note
+from localllm.cli.commands.processes import media_note, requests_of
 from localllm.types.states import MediaStatus
 from localllm.types.wire import Process
 
@@ -44,3 +44,8 @@ RESERVED = "100 MB are reserved for that, and used from the first one on"
 )
 def test_it_says_what_memory_is_for_and_what_was_encoded(media: MediaStatus | msgspec.UnsetType, says: str) -> None:
     assert media_note(msgspec.structs.replace(PROCESS, media=media)) == f"m reads image: {says}"
+
+
+def test_it_says_how_many_requests_are_parked_if_any() -> None:
+    assert requests_of(msgspec.structs.replace(PROCESS, requests=3)) == "3"
+    assert requests_of(msgspec.structs.replace(PROCESS, requests=7, parked=2)) == "7 (2 parked)"

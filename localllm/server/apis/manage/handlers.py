@@ -28,7 +28,7 @@ from localllm.server.requests.reading import read
 from localllm.server.state import ServerState
 from localllm.settings.durations import keep_alive_seconds
 from localllm.types import wire as body
-from localllm.types.states import MediaStatus, PullState, RunningModel
+from localllm.types.states import EngineStatus, PullState, RunningModel
 
 EventT = TypeVar("EventT", body.LoadEvent, body.PullEvent)
 
@@ -53,9 +53,9 @@ async def list_processes(request: Request) -> Response:
     """`GET /localllm/ps`."""
     state: ServerState = request.app.state.server
     models = state.runtime.running()
-    media = await asyncio.gather(*(_media(model, state.runtime) for model in models))
+    found = await asyncio.gather(*(_status(model, state.runtime) for model in models))
     return json_response(
-        body.Processes([_process(model, each, state) for model, each in zip(models, media, strict=True)])
+        body.Processes([_process(model, each, state) for model, each in zip(models, found, strict=True)])
     )
 
 
@@ -170,24 +170,25 @@ async def _respond(
     return sse.EventStream(chunks(), progress.close, headers, keep_alive_s=keep_alive_s, ended=failing)
 
 
-async def _media(model: RunningModel, runtime: Runtime) -> MediaStatus | None:
-    """What its encoder of pictures and sounds has done, if it has one and the model responds soon."""
-    if not model.media_bytes or model.phase != "ready":
+async def _status(model: RunningModel, runtime: Runtime) -> EngineStatus | None:
+    """What its engine does, if that says more than is known here and the model responds soon."""
+    may_have_parked = model.loaded is not None and model.num_requests > model.loaded.slots
+    if model.phase != "ready" or not (model.media_bytes or may_have_parked):
         return None
     try:
-        status = await asyncio.wait_for(runtime.status(model.id), STATUS_TIMEOUT_S)
+        return await asyncio.wait_for(runtime.status(model.id), STATUS_TIMEOUT_S)
     except (TimeoutError, LocalLLMError):
         return None
-    return status.media
 
 
-def _process(model: RunningModel, media: MediaStatus | None, state: ServerState) -> body.Process:
-    loaded = model.loaded
+def _process(model: RunningModel, status: EngineStatus | None, state: ServerState) -> body.Process:
+    loaded, media = model.loaded, status.media if status and model.media_bytes else None
     return body.Process(
         model=model.id,
         status=model.phase,
         memory_bytes=model.memory_bytes,
         requests=model.num_requests,
+        parked=(status.num_parked if status else 0) or msgspec.UNSET,
         idle_s=model.idle_s,
         expires_in_s=model.expires_in_s,
         pid=model.pid,
