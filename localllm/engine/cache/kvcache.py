@@ -180,8 +180,8 @@ class KvCache:
     def trim(self) -> None:
         """Evict until entries and checkpoints fit into main memory."""
         self.host.trim(self.residency.states)
-        while self.num_bytes > self.host.max_bytes:
-            self.residency.forget_a_checkpoint()
+        while self.num_bytes > self.host.max_bytes and self.residency.forget_a_checkpoint():
+            continue
 
     @property
     def num_bytes(self) -> int:
