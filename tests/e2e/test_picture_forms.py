@@ -206,6 +206,13 @@ HOSTILE = {
 }
 
 
+COUNTS = {
+    CHAT: f"{CHAT}/input_tokens",
+    RESPONSES: f"{RESPONSES}/input_tokens",
+    MESSAGES: f"{MESSAGES}/count_tokens",
+}
+
+
 def _asking(data: bytes) -> Iterator[Form]:
     """This file as a picture, sound or video, in the turn to answer."""
     bare = base64.b64encode(data).decode()
@@ -257,6 +264,9 @@ def test_hostile_files_are_refused_in_every_api_are_notes_in_results_and_harm_no
                 assert response.status_code == 200, (name, form, response.text)
                 assert " omitted: " in response.headers["x-localllm-messages"], (name, form)
                 assert text_of(form.path, response.json()) == "nothing", (name, form)
+                if form.path in COUNTS:
+                    counted = http.post(COUNTS[form.path], json={"model": model, **form.body}).json()["input_tokens"]
+                    assert counted == _counted(form.path, response.json()["usage"])[0], (name, form)
     finally:
         is_over.set()
         runner.join()

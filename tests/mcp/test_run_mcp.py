@@ -107,6 +107,16 @@ def test_what_a_tool_gives_reaches_the_terminal_without_orders_to_it(
     assert "\x07" not in done.stderr
 
 
+def test_a_picture_that_a_tool_gives_is_named_and_the_chat_goes_on(
+    run: Run, written: Written, configured: Configured
+) -> None:
+    script = written([call("tools__picture"), {"text": "Done."}])
+    done = run(script, "--mcp", configured({"tools": TOOLS}), "--mcp-allow", "*")
+    assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
+    assert "gives see" in done.stderr
+    assert "iVBOR" not in done.stderr
+
+
 def test_a_tool_that_the_models_server_refuses_is_left_out_and_the_others_stay(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

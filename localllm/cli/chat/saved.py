@@ -3,7 +3,7 @@
 {"localllm_chat": 3, "model": "demo", "system": "Be brief.", "parameters": {"temperature": 0.2},
  "messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hello!"}]}
 
-Pictures and sounds stand in it with path and digest, not with their bytes.
+Pictures and sounds stand in it with path and digest, not with their bytes; those that a tool returned, in its result.
 """
 
 from __future__ import annotations
