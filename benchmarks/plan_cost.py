@@ -56,7 +56,7 @@ def scheduler(num_cells: int | None) -> Scheduler:
         cost=assumed_cost,
         weighs_one_row=lambda _: False,
     )
-    made = Scheduler(kv, drafter, batch_capacity=512, max_slice_s=0.1)
+    made = Scheduler(kv, drafter, batch_capacity=512)
     for number in range(NUM_SAVED):
         tokens = np.arange(LENGTH, dtype=np.int32)
         tokens[number + 1 :] += 7

@@ -70,7 +70,7 @@ def build_engine(
         kv,
         drafter,
         batch_capacity=decoder.batch_capacity,
-        max_slice_s=limits.beside_streams_s,
+        limits=limits,
         rows_ready=inbox.rows_ready,
     )
     sampler = sampler or NumpySampler()

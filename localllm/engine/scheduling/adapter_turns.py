@@ -1,8 +1,8 @@
 """Which set of adapters is computed next: a decode takes one set, so sets take turns.
 
 A turn is a slice of several steps, much longer than what changing the set costs, and as many steps for one set as for
-another, so that streams of all sets advance alike. The set that has waited longest is next: none starves. Pure: no
-clock, no backend.
+another, so that streams of all sets advance alike. The set that has waited longest is next: none starves
+(benchmarks/log/scheduling.md#streams-under-several-sets-of-adapters). Pure: no clock, no backend.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from collections.abc import Sequence as Many
 from localllm.engine.requests.adapters import NO_ADAPTERS, AdapterSet
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.cost import Part, StepCost
+from localllm.engine.scheduling.pace import StepLimits
 
 MIN_SLICE_S = 0.02
 """A slice is never intended to be shorter."""
 SWITCHES_PER_SLICE = 20
 """A slice takes at least this many times what changing the set costs, as far as others may wait for so long."""
 LEARNING_RATE = 0.2
+FAR = 10_000
+"""More than any distance of slots."""
 LEARNED = 3
 """Changes of the set from which on their cost is believed."""
 
@@ -26,9 +29,10 @@ LEARNED = 3
 class AdapterTurns:
     """Remembers whose turn it is, and what changing the set costs."""
 
-    def __init__(self, *, most_s: float) -> None:
-        """`most_s`: the longest slice that others may have to wait for."""
-        self._most_s = most_s
+    def __init__(self, limits: StepLimits) -> None:
+        """A slice takes at most as long as a step beside streams; where few sets take turns, as long as all others
+        together keep one waiting no longer than a step may take."""
+        self._limits = limits
         self._switch_s = 0.0
         self._num_learned = 0
         self._current: AdapterSet = NO_ADAPTERS
@@ -39,10 +43,10 @@ class AdapterTurns:
         self._num_turns = 0
         self._last_turn: dict[AdapterSet, int] = {}
 
-    @property
-    def slice_s(self) -> float:
-        """Intended duration of a slice."""
-        return min(self._most_s, max(MIN_SLICE_S, SWITCHES_PER_SLICE * self._switch_s))
+    def slice_s(self, num_sets: int) -> float:
+        """Intended duration of a slice, while so many sets take turns."""
+        most_s = max(self._limits.beside_streams_s, self._limits.max_step_s / max(1, num_sets - 1))
+        return min(most_s, max(MIN_SLICE_S, SWITCHES_PER_SLICE * self._switch_s))
 
     def continues(self, now_s: float) -> bool:
         """Whether the next step is for the same sequences as the last one; counts it."""
@@ -94,9 +98,40 @@ class AdapterTurns:
         if not cost.is_measured:  # the second step is measured
             self._until_s, self._num_steps_left = math.inf, 1
             return
-        self._until_s = now_s + self.slice_s
+        slice_s = self.slice_s(len(sets))
+        self._until_s = now_s + slice_s
         step_s = max(cost.seconds([_next_row(sequence) for sequence in each]) for each in sets.values())
-        self._num_steps_left = int(self.slice_s / step_s) if step_s > 0 else 0
+        self._num_steps_left = int(slice_s / step_s) if step_s > 0 else 0
+
+
+def apart_from_others(sequence: Sequence, free: Many[int], running: Many[Sequence]) -> dict[int, int]:
+    """How little each free slot suits the sequence: slots of one set beside each other are computed in one pass.
+
+    Best beside its own set, worst beside another; else in the middle of the most free slots, where both have room to
+    grow. Empty where all are of one set.
+    """
+    own = sequence.request.adapters
+    sets = {other.slot: other.request.adapters for other in running}
+    if all(each == own for each in sets.values()):
+        return {}
+    found: dict[int, int] = {}
+    for run in _runs(sorted(free)):
+        for slot in run:
+            beside = [sets[each] for each in (slot - 1, slot + 1) if each in sets]
+            middle = abs(2 * slot - run[0] - run[-1]) - 2 * len(run)
+            found[slot] = 0 if own in beside else 2 * FAR if beside else FAR + middle
+    return found
+
+
+def _runs(slots: Many[int]) -> list[list[int]]:
+    """Adjacent ones together."""
+    runs: list[list[int]] = []
+    for slot in slots:
+        if runs and slot == runs[-1][-1] + 1:
+            runs[-1].append(slot)
+        else:
+            runs.append([slot])
+    return runs
 
 
 def _of(running: Many[Sequence], adapters: AdapterSet) -> list[Sequence]:

@@ -6,6 +6,7 @@ policy: the result is a list of operations for `KvCache.apply`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Sequence as Many
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from localllm.engine.cache.operations import Assign, Operation, Restore, Save, T
 from localllm.engine.cache.residency import CachedPrefixes
 from localllm.engine.cache.tiers import MIN_READ_TOKENS, MIN_SAVED_TOKENS
 from localllm.engine.requests.sequence import Sequence
+from localllm.engine.scheduling.adapter_turns import apart_from_others
 from localllm.engine.scheduling.waits import MAX_READING_S, Leader, WaitMemory, Waits
 from localllm.engine.scheduling.ways import Way, cheapest, steps
 from localllm.kvdisk.entry import DiskEntry
@@ -66,9 +68,10 @@ class Admitter:
         leader = self._leader(sequence, found, running)
         if leader is not None:
             return self.memory.waits_for_prefix(sequence, leader, seen)
-        num_cached = self._way(sequence, found, None, free).num_cached
+        apart = apart_from_others(sequence, free, running)
+        num_cached = self._way(sequence, found, None, free, apart).num_cached
         on_disk, is_reading = self._on_disk(sequence, num_cached, now_s)
-        way = self._way(sequence, found, on_disk, free)
+        way = self._way(sequence, found, on_disk, free, apart)
         if not self._has_room(sequence, way, running):
             return self.memory.waits_for_room(sequence, seen)
         if isinstance(way.entry, DiskEntry):
@@ -77,7 +80,7 @@ class Admitter:
                 sequence.progress.waiting.read(way.entry, now_s)
                 return self.memory.waits_for_disk(sequence, way.entry, seen)
             entry = self._kv.disk.load(way.entry)
-            way = self._way(sequence, found, None, free) if entry is None else way._replace(entry=entry)
+            way = self._way(sequence, found, None, free, apart) if entry is None else way._replace(entry=entry)
             if entry is None and not self._has_room(sequence, way, running):  # the disk entry is gone for good
                 return self.memory.waits_for_room(sequence, seen)
         return Entering(way.slot, way.num_cached, self._operations(sequence, way, free, running))
@@ -153,7 +156,14 @@ class Admitter:
             operations.append(Truncate(slot, 0))
         return operations
 
-    def _way(self, sequence: Sequence, found: CachedPrefixes, on_disk: DiskEntry | None, free: Many[int]) -> Way:
+    def _way(
+        self,
+        sequence: Sequence,
+        found: CachedPrefixes,
+        on_disk: DiskEntry | None,
+        free: Many[int],
+        apart: Mapping[int, int],
+    ) -> Way:
         """The cheapest way in, including an entry on disk."""
         entries: list[HostEntry | DiskEntry] = list(self._kv.host.entries)
         wanted_slot, num_prompt = sequence.request.reuse.wanted_slot, sequence.progress.num_prompt
@@ -162,9 +172,9 @@ class Admitter:
             usable = self._kv.disk.usable(on_disk, sequence.progress.prompt[:-1], sequence.request.domain)
             found = found._replace(saved=[*found.saved, usable])
             entries.append(on_disk)
-        way = cheapest(self._kv.residency, found, entries, num_prompt, free)
+        way = cheapest(self._kv.residency, found, entries, num_prompt, free, apart)
         if way.entry is not None and not self._kv.pending.can_write(way.slot):
-            return cheapest(self._kv.residency, found._replace(saved=()), (), num_prompt, free)
+            return cheapest(self._kv.residency, found._replace(saved=()), (), num_prompt, free, apart)
         return way
 
     def _on_disk(self, sequence: Sequence, num_cached: int, now_s: float) -> tuple[DiskEntry | None, bool]:

@@ -26,7 +26,7 @@ from localllm.engine.scheduling.admission import Admitter
 from localllm.engine.scheduling.drafting import Drafter
 from localllm.engine.scheduling.entrance import Entrance, rank
 from localllm.engine.scheduling.media_steps import MediaSteps
-from localllm.engine.scheduling.pace import StepBudget
+from localllm.engine.scheduling.pace import DEFAULT_LIMITS, StepBudget, StepLimits
 from localllm.engine.scheduling.parking import resting
 from localllm.engine.scheduling.recompute import with_recomputed
 from localllm.engine.scheduling.shares import Shares
@@ -45,10 +45,10 @@ class Scheduler:
         drafter: Drafter,
         *,
         batch_capacity: int,
-        max_slice_s: float,
+        limits: StepLimits = DEFAULT_LIMITS,
         rows_ready: Callable[[], None] = lambda: None,
     ) -> None:
-        """`max_slice_s`: how long a set of adapters may keep others waiting. `rows_ready` is called, on any thread,
+        """`limits`: also for how long a set of adapters keeps others waiting. `rows_ready` is called, on any thread,
         when media rows have come for which a sequence waits.
         """
         if batch_capacity < kv.num_slots:
@@ -60,7 +60,7 @@ class Scheduler:
         self._batch_capacity = batch_capacity
         self._shares = Shares(batch_capacity=batch_capacity, takes_turns=not kv.is_unified, can_rewind=kv.can_rewind)
         self.media = MediaSteps(self._shares, rows_ready)
-        self.adapters = AdapterTurns(most_s=max_slice_s)
+        self.adapters = AdapterTurns(limits)
         self.drafter = drafter
         self._entrance = Entrance(kv, self._admitter, self.media.prefetch)
         self._slots = self._entrance.slots
@@ -351,7 +351,8 @@ class Scheduler:
                 return moved
             if last.request.reuse.wanted_slot is not None:
                 return moved
-            if not moving.pays(self.kv, last, free, [one.slot for one in running if one.slot is not None]):
+            together = [one for one in running if one.request.adapters == last.request.adapters]
+            if not moving.pays(self.kv, last, free, [one.slot for one in together if one.slot is not None]):
                 return moved
             source = last.slot
             self.kv.apply(self._move(last, source, free))

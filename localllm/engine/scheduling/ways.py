@@ -5,7 +5,9 @@ Pure: looks at what is where, changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Sequence as Many
+from types import MappingProxyType
 from typing import NamedTuple
 
 from localllm.engine.cache.hostcache import HostEntry
@@ -44,21 +46,27 @@ class Way(NamedTuple):
 
 
 def cheapest(
-    residency: Residency, found: CachedPrefixes, entries: Many[HostEntry | DiskEntry], num_prompt: int, free: Many[int]
+    residency: Residency,
+    found: CachedPrefixes,
+    entries: Many[HostEntry | DiskEntry],
+    num_prompt: int,
+    free: Many[int],
+    apart: Mapping[int, int] = MappingProxyType({}),
 ) -> Way:
     """The cheapest way to start a prompt in one of the free slots; `found.saved` refers to `entries`.
 
     Costs, in tokens to compute: uncached tokens of the prompt, the copy or the restore, and what the slot loses. Among
-    equals the least recently used slot, then the lowest.
+    equals the slot that is least `apart` from others with which the sequence is computed, then the least recently used
+    one, then the lowest.
     """
 
-    def cost(way: Way) -> tuple[float, int, int]:
+    def cost(way: Way) -> tuple[float, int, int, int]:
         held = residency.held[way.slot]
         lost = held.length - (way.num_cached if way.is_held else 0)
         moving = 0 if way.entry is None else restore_cost(way.entry)
         if way.source is not None:
             moving = residency.copy_cost(residency.held[way.source].length)
-        return num_prompt - way.num_cached + moving + LOSS * lost, held.used_at, way.slot
+        return num_prompt - way.num_cached + moving + LOSS * lost, apart.get(way.slot, 0), held.used_at, way.slot
 
     ways = [Way(slot, found.held[slot]) for slot in free]
     source = max(range(len(found.lent)), key=found.lent.__getitem__)

@@ -145,6 +145,21 @@ def test_a_set_that_has_been_alone_makes_room_for_the_next_at_once() -> None:
     bench.drain()
 
 
+def test_slots_of_one_set_lie_beside_each_other() -> None:
+    """A pass over the weights computes adjacent slots; others between them cost a row each."""
+    bench = Bench(num_slots=8, slot_capacity=300)
+    for number in range(6):
+        bench.ask([number + 1, 2, 3], SETS[number % 2], max_tokens=100)
+    for _ in range(20):
+        bench.engine.step()
+    slots = {
+        each: [one.slot or 0 for one in bench.engine.scheduler.running if one.request.adapters == each]
+        for each in SETS[:2]
+    }
+    assert all(max(own) - min(own) < len(own) + 1 for own in slots.values()), slots
+    bench.drain()
+
+
 def test_an_adapter_that_cannot_be_loaded_fails_only_its_own_requests() -> None:
     bench = Bench()
     bench.backend.missing_adapter = "bb"
