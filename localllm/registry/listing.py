@@ -18,7 +18,7 @@ from localllm.registry.disk.store import Store
 from localllm.registry.manifest import Manifest
 from localllm.registry.names.model_names import DEMO, Demo, PathName, parse
 from localllm.registry.names.suggested import storable
-from localllm.registry.resolve import canonical, carried, find, not_here
+from localllm.registry.resolve import canonical, demo_files, find, not_here
 from localllm.types.states import AvailableModel
 
 logger = logging.getLogger("localllm")
@@ -37,8 +37,9 @@ def available(data_dir: Path) -> list[AvailableModel]:
 def listed(data_dir: Path) -> list[AvailableModel]:
     """As `available`, and models with a `problem`: those that lack a file or have one of the wrong size, then those
     with a damaged manifest, which are logged."""
-    demo = carried("demo.gguf").stat()
-    models = [AvailableModel(id=DEMO, size_bytes=demo.st_size, created_unix_s=int(demo.st_mtime), quant="Q8_0")]
+    demo = [file.stat() for file in demo_files()]
+    size, created = sum(file.st_size for file in demo), int(demo[0].st_mtime)
+    models = [AvailableModel(id=DEMO, size_bytes=size, created_unix_s=created, quant="Q8_0")]
     store = store_of(data_dir)
     manifests, damaged = store.scan()
     for each in damaged:

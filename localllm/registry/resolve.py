@@ -59,7 +59,8 @@ def resolve(name: str | Path, data_dir: Path, *, allow_paths: bool = True) -> Mo
     """
     wanted = PathName(str(name)) if isinstance(name, Path) else _parse(name, allow_paths=allow_paths)
     if isinstance(wanted, Demo):
-        return ModelFile(str(wanted), carried("demo.gguf"))
+        model, projector = demo_files()
+        return ModelFile(str(wanted), model, projector=projector)
     if not isinstance(wanted, PathName):
         from localllm.registry.disk.store import Store
 
@@ -213,6 +214,11 @@ def _opened(store: Store, manifest: Manifest) -> ModelFile:
     )  # fmt: skip
 
 
+def demo_files() -> tuple[Path, Path]:
+    """The bundled model and its projector. Raises `ModelNotFound` as `carried`."""
+    return carried("demo.gguf"), carried("demo-mmproj.gguf")
+
+
 def carried(file_name: str) -> Path:
     """A file of the package's data folder. Raises `ModelNotFound` if the installation lacks it."""
     import importlib.resources
@@ -220,7 +226,7 @@ def carried(file_name: str) -> Path:
     path = Path(str(importlib.resources.files("localllm").joinpath("data", file_name)))
     if not path.is_file():
         raise ModelNotFound(
-            f"this installation lacks {file_name}; give the path of a GGUF file, or build it with models/demo/train.py",
+            f"this installation lacks {file_name}; give the path of a GGUF file, or build it: see models/demo/CARD.md",
             param="model",
         )
     return path

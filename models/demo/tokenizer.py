@@ -56,10 +56,16 @@ def train(texts: Iterable[str]) -> tokenizers.Tokenizer:
     for piece in spaced[: VOCAB - len(vocab)]:
         vocab[SPACE + piece] = len(vocab)
         merges.append((SPACE, piece))
-    tokenizer = _tokenizer(models.BPE(vocab=vocab, merges=merges))
-    tokenizer.add_special_tokens([BOS, START, END, *MARKUP])
+    tokenizer = of(vocab, merges)
     missing = VOCAB - tokenizer.get_vocab_size()
     tokenizer.add_tokens([f"<|unused{number}|>" for number in range(missing)])
+    return tokenizer
+
+
+def of(vocab: dict[str, int], merges: list[tuple[str, str]]) -> tokenizers.Tokenizer:
+    """The tokenizer of such pieces."""
+    tokenizer = _tokenizer(models.BPE(vocab=vocab, merges=merges))
+    tokenizer.add_special_tokens([BOS, START, END, *MARKUP])
     return tokenizer
 
 

@@ -46,7 +46,7 @@ def create_model(settings: Settings, name: str, file: Path, *, as_json: bool = F
     base_dir = Path.cwd() if str(file) == STDIN else file.absolute().parent
     find = resolver(store)
 
-    def resolve(base: str) -> Manifest | Path:
+    def resolve(base: str) -> Manifest | tuple[Path, Path]:
         """Find the base model, downloading it if needed."""
         if not is_here(base, settings) and download(settings, base, volume="progress" if as_json else "words") is None:
             raise KeyboardInterrupt

@@ -25,12 +25,12 @@ from localllm.registry.names import model_names
 from localllm.registry.names.model_names import Demo, PathName
 from localllm.registry.names.suggested import storable
 from localllm.registry.remote import OnBytes
-from localllm.registry.resolve import carried, find, not_here
+from localllm.registry.resolve import demo_files, find, not_here
 from localllm.registry.sources.quants import quant_of
 from localllm.types import SamplingParams
 
-Resolve = Callable[[str], Manifest | Path]
-"""Maps a name to its manifest or file; raises `ModelNotFound`."""
+Resolve = Callable[[str], Manifest | tuple[Path, Path]]
+"""Maps a name to its manifest, or to the files of the bundled model and its projector; raises `ModelNotFound`."""
 
 
 def create(
@@ -81,10 +81,10 @@ def put(base: Manifest, modelfile: Modelfile, name: str, store: Store) -> Manife
 def resolver(store: Store) -> Resolve:
     """Resolves the names of models on this machine."""
 
-    def resolve(text: str) -> Manifest | Path:
+    def resolve(text: str) -> Manifest | tuple[Path, Path]:
         wanted = model_names.parse(text)
         if isinstance(wanted, Demo):
-            return carried("demo.gguf")
+            return demo_files()
         manifest = find(wanted, store)
         if manifest is None:
             raise not_here(wanted)
@@ -125,6 +125,13 @@ class _Base:
         found = self._find(text)
         if isinstance(found, Manifest):
             return found
+        if isinstance(found, tuple):
+            bundled, projector = found
+            manifest = self._of(bundled)
+            return msgspec.structs.replace(manifest, files=(*manifest.files, self._add(projector, "projector")))
+        return self._of(found)
+
+    def _of(self, found: Path) -> Manifest:
         header = read_header(found)  # refuses a FIFO, a device or a directory
         paths = shard_paths(header)
         if len(paths) > 1:
@@ -143,7 +150,7 @@ class _Base:
 
     def projector(self, text: str) -> StoredFile:
         found = self._find(text)
-        if isinstance(found, Manifest):
+        if not isinstance(found, Path):
             raise InvalidParameter(
                 f"the second FROM is the model {text!r}, but must be the path of a projector (mmproj) file",
                 param="from",
@@ -153,7 +160,7 @@ class _Base:
             raise InvalidModelFile(f"the second FROM, {found.name}, {facts.problem}", path=str(found))
         return self._add(found, "projector")
 
-    def _find(self, text: str) -> Manifest | Path:
+    def _find(self, text: str) -> Manifest | Path | tuple[Path, Path]:
         name = model_names.parse(text)
         if not isinstance(name, PathName):
             return self._resolve(text)

@@ -24,7 +24,7 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "home" / "models")
 
 
-def nothing(name: str) -> Manifest | Path:
+def nothing(name: str) -> Manifest:
     raise ModelNotFound(f"{name} is not here")
 
 
