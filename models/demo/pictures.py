@@ -138,19 +138,19 @@ def _shape(pen: ImageDraw.ImageDraw, shape: str, at: Point, radius: float, rng: 
         pen.ellipse((x - radius, y - radius, x + radius, y + radius), fill=ink)
         return
     turn = math.radians(rng.uniform(-12, 12))
-    corners: dict[str, list[Point]] = {
+    shapes: dict[str, list[Point]] = {
         "square": [(45 + 90 * k, 1.0) for k in range(4)],
         "triangle": [(-90 + 120 * k, 1.0) for k in range(3)],
         "star": [(-90 + 36 * k, (1.0, 0.42)[k % 2]) for k in range(10)],
         "heart": [_heart(math.tau * k / 40) for k in range(40)],
-    }[shape]
+    }
     pen.polygon(
         [
             (
                 x + radius * far * math.cos(math.radians(angle) + turn),
                 y + radius * far * math.sin(math.radians(angle) + turn),
             )
-            for angle, far in corners
+            for angle, far in shapes[shape]
         ],
         fill=ink,
     )

@@ -18,6 +18,7 @@ from localllm.errors import InvalidModelFile, InvalidParameter, ModelNotFound, c
 from localllm.gguf.adapters import read_adapter
 from localllm.registry.adapters.names import MAX_NAME_CHARS, checked_name
 from localllm.registry.disk.files import copy_file, disk_errors_are_clear, hash_file
+from localllm.registry.disk.layout import adapter_content
 from localllm.registry.disk.store import Store
 from localllm.registry.names.digest import Digest, decode_digest, encode_digest
 from localllm.registry.names.model_names import DEFAULT_TAG, Demo, parse
@@ -79,7 +80,7 @@ class Shelf:
 
     def path(self, adapter: StoredAdapter) -> Path:
         """Its content."""
-        return self.folder / f"{adapter.digest.file_name}.gguf"
+        return adapter_content(self.folder, adapter.digest)
 
     def add(self, base: str, name: str, file: Path, scale: float = 1.0) -> StoredAdapter:
         """Checks the file against the model, and keeps a copy. Raises `InvalidParameter` for a name that is taken or
@@ -143,7 +144,7 @@ class Shelf:
                 digest = copy_file(fd, temporary, None, None)
             finally:
                 os.close(fd)
-            replace_file(temporary, self.folder / f"{digest.file_name}.gguf")
+            replace_file(temporary, adapter_content(self.folder, digest))
         return digest
 
 

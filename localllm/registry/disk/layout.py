@@ -99,6 +99,11 @@ def blob_digest(file_name: str) -> Digest | None:
     return Digest.parse(file_name) if _BLOB.fullmatch(file_name) else None
 
 
+def adapter_content(folder: Path, digest: Digest) -> Path:
+    """The content of an adapter in the folder of adapters."""
+    return folder / f"{digest.file_name}.gguf"
+
+
 def fold(name: ModelName) -> str:
     """One key for all spellings of a model's name. Raises `InvalidParameter` for a name that cannot be stored.
 
