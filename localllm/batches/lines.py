@@ -14,7 +14,8 @@ from typing import IO, NamedTuple
 import msgspec
 
 MESSAGES = "/v1/messages"
-URLS = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings", MESSAGES)
+EMBEDDINGS = "/v1/embeddings"
+URLS = ("/v1/chat/completions", "/v1/completions", "/v1/responses", EMBEDDINGS, MESSAGES)
 """What a line may ask for."""
 DIGEST_CHARACTERS = 16
 
@@ -82,6 +83,15 @@ def with_model(line: BatchLine, model: str) -> BatchLine:
         "model": msgspec.Raw(msgspec.json.encode(model)),
     }
     return line._replace(body=msgspec.json.encode(body))
+
+
+def of_batch_class(line: BatchLine) -> bytes:
+    """The line's body, served after requests that somebody waits for, unless it says something else. Texts to embed
+    have no classes."""
+    body = msgspec.json.decode(line.body, type=dict[str, msgspec.Raw])
+    if line.url == EMBEDDINGS or body.keys() & {"batch", "service_tier"}:
+        return line.body
+    return msgspec.json.encode({**body, "batch": True})
 
 
 def _numbered(file: IO[bytes], max_bytes: int) -> Iterator[tuple[int, bytes]]:

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from localllm.batches.lines import MESSAGES, BatchLine, model_of, read_lines, with_model
+from localllm.batches.lines import MESSAGES, BatchLine, model_of, of_batch_class, read_lines, with_model
 from localllm.batches.prompted import Prompt, csv_lines, text_lines, text_of
 from localllm.batches.results import Finished, Reply, ResultFile, read_results
 from localllm.batches.running import Tally, run
@@ -264,7 +264,7 @@ async def _send(http: httpx.AsyncClient, line: BatchLine) -> Reply:
     if line.url == MESSAGES:
         headers["anthropic-version"] = "2023-06-01"
     try:
-        answer = await http.post(line.url, content=line.body, headers=headers)
+        answer = await http.post(line.url, content=of_batch_class(line), headers=headers)
     except httpx.HTTPError as error:
         raise ServerGone(
             f"the server ended while it answered line {line.number:,} ({type(error).__name__}); "

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from localllm.batches.lines import MESSAGES, read_lines, with_model
+from localllm.batches.lines import EMBEDDINGS, MESSAGES, of_batch_class, read_lines, with_model
 from localllm.batches.prompted import Prompt, csv_lines, text_lines
 from localllm.batches.windows import by_common_prefix
 from localllm.errors import InvalidParameter
@@ -94,3 +94,11 @@ def test_lines_that_begin_alike_follow_each_other() -> None:
     lines = read(*(openai_line(str(number), messages=shared[number % 2] + str(number)) for number in range(10)))
     ordered = [msgspec.json.decode(line.body)["messages"][0] for line in by_common_prefix(lines)]
     assert ordered == ["A"] * 5 + ["B"] * 5
+
+
+def test_lines_are_of_the_batch_class_unless_they_say_otherwise() -> None:
+    texts = {"custom_id": "d", "url": EMBEDDINGS, "body": {"model": "m", "input": "x"}}
+    lines = read(openai_line("a"), openai_line("b", batch=False), openai_line("c", service_tier="default"), texts)
+    sent = [json.loads(of_batch_class(line)) for line in lines]
+    assert sent[0] == {"model": "m", "messages": [], "batch": True}
+    assert sent[1:] == [json.loads(line.body) for line in lines[1:]]
