@@ -152,6 +152,10 @@ def test_commands_add_create_list_and_remove(home: Path, tmp_path: Path) -> None
         rows = {row["name"]: row for row in json.loads(localllm("lora", "list", "--json"))}
         assert {name: row["scale"] for name, row in rows.items()} == {"pirate": 1.0, "boatswain": 1.0, "mate": 0.5}
         assert json.loads(localllm("lora", "show", "mate", "--json"))["rank"] == 8
+        shown = json.loads(localllm("show", "mate", "--json"))
+        assert (shown["base"], shown["adapters"]) == ("demo", {"mate": 0.5})
+        listed = {each["id"]: each.get("base") for each in json.loads(localllm("list", "--json"))}
+        assert (listed["boatswain"], listed["demo"]) == ("demo", None)
         said = localllm("run", "boatswain", "What can you do?", "--temperature=0", "--max-tokens=40")
         assert "Arr" in said or "Ahoy" in said
         given = localllm("run", "demo", f"--lora={PIRATE}", "What can you do?", "--temperature=0", "--max-tokens=40")

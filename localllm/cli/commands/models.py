@@ -16,8 +16,9 @@ from localllm.settings.config import Settings
 def list_models(settings: Settings, *, as_json: bool) -> int:
     """List every model on this machine."""
     from localllm.registry import listing
+    from localllm.runtime.adapters import AdapterNames
 
-    models = listing.listed(settings.data_dir)
+    models = [*listing.listed(settings.data_dir), *AdapterNames(settings).listed()]
     damaged = [model for model in models if model.problem is not None]
     if as_json:
         _print_json(models)
@@ -28,7 +29,7 @@ def list_models(settings: Settings, *, as_json: bool) -> int:
                 size(None if model.problem else model.size_bytes),
                 "damaged" if model.problem else model.quant or "",
                 ago(model.created_unix_s),
-                _from(model.source),
+                _from(model.source) if model.base is None else f"{model.base} under {model.source or 'an adapter'}",
             )
             for model in models
         ]

@@ -25,8 +25,11 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
     from localllm.registry.header_reading import read_info
     from localllm.registry.projector_choice import useful_projector
     from localllm.registry.resolve import resolve
+    from localllm.runtime.adapters import AdapterNames
 
     model = settings.sections().model_named(model)
+    variant = AdapterNames(settings).variant(model)
+    model = model if variant is None else variant.base
     manifest = _manifest(settings, model)
     if modelfile:
         report.write_text(_modelfile(model, manifest))
@@ -53,6 +56,9 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
             shown["chat_format"] = formats.as_json(format)
         if manifest is not None:
             shown["manifest"] = msgspec.to_builtins(manifest, enc_hook=encode_digest)
+        if variant is not None:
+            shown["base"] = file.id
+            shown["adapters"] = {adapter.name: scale for adapter, scale in variant.adapters}
         own = settings.sections().of(file.id)
         if own:
             shown["settings"] = {key: each.value for key, each in own.items()}
@@ -67,6 +73,8 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
     abilities = ", ".join(formats.abilities(info, format, reads))
     rows.append(("capabilities", abilities or "none by itself: it guesses for the model it was made for (--draft)"))
     rows += [] if manifest is None else _manifest_rows(manifest)
+    if variant is not None:
+        rows.append(("adapters", ", ".join(f"{adapter.name}:{scale:g}" for adapter, scale in variant.adapters)))
     rows += own_rows(settings, file.id) + rows_for(settings, file.path)
     width = max(len(name) for name, _ in rows)
     columns = report.screen_columns()
