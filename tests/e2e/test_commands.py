@@ -22,7 +22,7 @@ from tests.models.dflash import write_dflash
 from tests.models.eagle import write_eagle
 from tests.models.maker import write_llama
 
-NOT_OPTIONS = {"api_keys"}
+NOT_OPTIONS = {"api_keys", "otel_headers"}
 """Settings that a command line would show to everybody who can list processes."""
 
 
@@ -73,7 +73,7 @@ def test_show_tells_how_a_models_answers_are_read_without_loading_it(cli: Cli, t
         "format          hermes: known, and checked against its template\n",
         "thinking        can be turned on and off\n",
         "tools           rendered by its template\n",
-        "capabilities    completion, chat, tools, thinking, structured_outputs\n",
+        "capabilities    completion, chat, tools, thinking, vision, structured_outputs\n",
     ):
         assert row in shown
     wild = "{% for i in range(99999) %}{% for j in range(99999) %}{{ i }}{% endfor %}{% endfor %}"

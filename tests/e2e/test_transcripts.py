@@ -261,7 +261,7 @@ def test_the_command_writes_files_and_goes_on_behind_one_that_fails(
     ("args", "says"),
     [
         (["gone.wav"], "gone.wav cannot be read: No such file or directory"),
-        (["talk.wav", "--model", "demo"], "demo cannot hear audio: it has no projector (mmproj); "),
+        (["talk.wav", "--model", "demo"], "demo cannot hear audio; these models here do: "),
         (["talk.wav", "-", "-"], "- is given twice"),
         (["talk.wav", "-", "--format", "srt"], "need files of their own: --output DIR"),
         (["talk.wav", "--output", "talk.wav"], "would overwrite a sound"),
