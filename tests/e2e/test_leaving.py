@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import signal
+import socket
 
 import httpx
 
 from tests.e2e.conftest import TIMEOUT_S
 from tests.e2e.servers import Server
+from tests.waiting import until
 
 
 def test_after_sigterm_a_server_is_not_ready_but_serves_until_the_delay_is_over() -> None:
@@ -30,6 +32,27 @@ def test_the_delay_ends_by_itself() -> None:
         assert server.process.wait(TIMEOUT_S) == 0
         assert server.process.stderr is not None
         assert "Traceback" not in server.process.stderr.read()
+
+
+def test_a_client_that_has_connected_is_answered_by_a_server_that_ends() -> None:
+    with Server() as server:
+        host, _, port = server.url.removeprefix("http://").partition(":")
+
+        def refuses() -> bool:
+            try:
+                socket.create_connection((host, int(port))).close()
+            except ConnectionError:
+                return True
+            return False
+
+        with socket.create_connection((host, int(port))) as connection:
+            assert server.status() == 200, "and so the one before was accepted"
+            server.process.send_signal(signal.SIGTERM)
+            until(refuses)
+            connection.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            connection.settimeout(TIMEOUT_S)
+            assert connection.recv(99).startswith(b"HTTP/1.1 ")
+        assert server.process.wait(TIMEOUT_S) == 0
 
 
 def test_ctrl_c_does_not_wait() -> None:

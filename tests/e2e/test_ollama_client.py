@@ -30,7 +30,7 @@ def test_a_model_is_in_the_list_with_what_it_can_do(client: ollama.Client) -> No
     assert demo.details is not None
     assert (demo.details.format, demo.details.family, demo.details.quantization_level) == ("gguf", "llama", "Q8_0")
     shown = client.show("demo")
-    assert shown.capabilities == ["completion", "tools", "thinking"]
+    assert shown.capabilities == ["completion", "tools", "vision", "thinking"]
     assert shown.modelinfo is not None
     assert shown.modelinfo["llama.context_length"] == 2048
     assert shown.template is not None

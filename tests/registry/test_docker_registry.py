@@ -155,7 +155,7 @@ def test_the_last_line_of_a_push_counts_all_its_bytes(
     settings = made(tmp_path / "mine", "me")
     assert push_model(settings, "me", f"{registry.host}/team/whole:v1", as_json=False) == 0
     *_, last, done = capfd.readouterr().err.splitlines()
-    size_bytes = stored("me", settings.data_dir).files[0].size_bytes
+    size_bytes = stored("me", settings.data_dir).size_bytes
     assert last.startswith("uploading me: ")
     assert last.endswith(f"of {size(size_bytes)} (100%)")
     assert "localllm pull ollama:" in done

@@ -16,10 +16,10 @@ from uvicorn.server import ServerState
 from localllm.server.edge import http, protocol
 
 OF_THE_PROTOCOL = {"client", "config", "conn", "cycle", "loop", "server_state", "transport"}
-OF_A_CYCLE = {"disconnected", "message_event", "response_complete", "scope"}
+OF_A_CYCLE = {"keep_alive", "disconnected", "message_event", "response_complete", "scope"}
 OVERRIDDEN = {
     "__init__", "connection_made", "connection_lost", "data_received", "on_response_complete", "send_400_response",
-    "pause_writing", "resume_writing", "timeout_keep_alive_handler",
+    "pause_writing", "resume_writing", "shutdown", "timeout_keep_alive_handler",
 }  # fmt: skip
 OF_THE_SERVER = {"capture_signals", "config", "main_loop", "on_tick", "serve", "server_state", "should_exit"}
 

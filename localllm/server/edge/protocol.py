@@ -33,6 +33,9 @@ from localllm.server.errors import (
 LINGER_S = 2.0
 """Time for a refused client to read the error: closing a socket with unread bytes resets it and loses the reply."""
 
+FIRST_HEAD_S = 1.0
+"""Time for the first request of a client that has connected just before the server ends."""
+
 SEND_BUFFER_BYTES = 128 * 1024
 """By default the system buffers megabytes, and shows that a client reads only after a third of them. Besides, events
 waiting here become stale, while those waiting in a mailbox are merged."""
@@ -70,6 +73,9 @@ class Connection(H11Protocol):
         self._arrival_timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
         self._is_refused = False
+        self._was_used = False
+        """Whether a request ever came."""
+        self._is_ending = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -93,6 +99,9 @@ class Connection(H11Protocol):
         if self.conn.their_state is h11.IDLE:
             self._start_arrival_timer()
         super().data_received(data)
+        self._was_used = self._was_used or self.conn.their_state is not h11.IDLE
+        if self._is_ending and self._was_used and not self._is_refused:
+            self.cycle.keep_alive = False
         if self.conn.their_state is not h11.IDLE and not self._is_leftover():
             self._stop_arrival_timer()
 
@@ -118,6 +127,18 @@ class Connection(H11Protocol):
     def resume_writing(self) -> None:
         self._stop_stall_timer()
         super().resume_writing()
+
+    def shutdown(self) -> None:
+        """Close it once its answer is sent; if no request ever came, soon."""
+        if self._was_used or self._is_refused or self._is_ending:
+            super().shutdown()
+            return
+        self._is_ending = True
+        self.loop.call_later(FIRST_HEAD_S, self._end_unused)
+
+    def _end_unused(self) -> None:
+        if not self._was_used and not self.transport.is_closing():
+            super().shutdown()
 
     def timeout_keep_alive_handler(self) -> None:
         super().timeout_keep_alive_handler()
