@@ -167,7 +167,7 @@ def serve(
 ) -> None:
     """Serve models over an OpenAI-style HTTP API: MODELs from the start, others on demand."""
     from localllm.cli.commands.serve import serve_model
-    from localllm.settings import config
+    from localllm.cli.shared import config
 
     raise Exit(serve_model(config.load(settings), models or [], ready=ready))
 
@@ -215,7 +215,7 @@ def show(
 ) -> None:
     """Print a model's metadata and settings."""
     from localllm.cli.commands.show import show_model
-    from localllm.settings import config
+    from localllm.cli.shared import config
 
     raise Exit(show_model(config.load(settings), model, modelfile=modelfile, as_json=as_json))
 
@@ -224,7 +224,7 @@ def show(
 def ps(as_json: opt.AsJson = False, **settings: Any) -> None:
     """List the models loaded by the running server."""
     from localllm.cli.commands.processes import list_processes
-    from localllm.settings import config
+    from localllm.cli.shared import config
 
     raise Exit(list_processes(config.load(settings), as_json=as_json))
 
@@ -237,7 +237,7 @@ def stop(
 ) -> None:
     """Unload models from the running server."""
     from localllm.cli.commands.processes import stop_models
-    from localllm.settings import config
+    from localllm.cli.shared import config
 
     if not names and not every:
         raise InvalidParameter("name the models to unload, or --all", param="names")
@@ -256,7 +256,7 @@ def doctor(
 ) -> None:
     """Check the library and the devices, and advise what would be faster."""
     from localllm.cli.commands.doctor import doctor as examine
-    from localllm.settings import config
+    from localllm.cli.shared import config
 
     raise Exit(examine(config.load(settings), model, as_json=as_json, fresh=fresh))
 

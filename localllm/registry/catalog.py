@@ -1,7 +1,8 @@
 """Well-known models under short names: `data/catalog.toml`, read, looked up and searched.
 
-Knows nothing of networks, downloads, or which models are on this machine, nor what a repository holds today: sizes
-are approximate, and hashes come from the source at pull time.
+A list that the user has chosen may replace names of it (`signed_catalog`). Knows nothing of networks, downloads, or
+which models are on this machine, nor what a repository holds today: sizes are approximate, and hashes come from the
+source at pull time.
 """
 
 from __future__ import annotations
@@ -84,10 +85,30 @@ class Catalog(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         longer = [one for one in self.names if typed in one]  # `nomic` is not close to nomic-embed-text
         return list(dict.fromkeys([*close, *longer]))[:MAX_SUGGESTIONS]
 
+    def replaced_by(self, newer: Catalog) -> Catalog:
+        """This catalog with all sizes of each name that `newer` has replaced by those of `newer`."""
+        renewed = set(newer.names)
+        return Catalog((*(entry for entry in self.entries if entry.name not in renewed), *newer.entries))
+
+
+_in_use: Catalog | None = None
+"""What names mean in this process; None: the bundled catalog."""
+
+
+def load() -> Catalog:
+    """The catalog of this process."""
+    return bundled() if _in_use is None else _in_use
+
+
+def use(catalog: Catalog | None) -> None:
+    """Makes `load` return this catalog; None: the bundled one."""
+    global _in_use
+    _in_use = catalog
+
 
 @functools.cache
-def load() -> Catalog:
-    """The bundled catalog, read once."""
+def bundled() -> Catalog:
+    """The catalog of this version, read once."""
     text = importlib.resources.files("localllm").joinpath("data", "catalog.toml").read_text(encoding="utf-8")
     return parse(text)
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from localllm.errors import InvalidModelFile, InvalidParameter, LoadFailed, ModelNotFound, PullFailed
-from localllm.registry import catalog
+from localllm.registry import catalog, signed_catalog
 from localllm.registry.disk.locks import Hold
 from localllm.registry.disk.store import now_text
 from localllm.registry.fetch.download import download_all
@@ -79,6 +79,7 @@ class Puller:
         self._measure = measure
         self._named_by_user = named_by_user
         self._store = store_of(settings.data_dir)
+        signed_catalog.use(settings)
         self._endpoint = settings.hub_endpoint
         self._insecure = [host.strip() for host in settings.insecure_registries.split(",") if host.strip()]
         self._net = Net(
@@ -106,7 +107,18 @@ class Puller:
         `InvalidModelFile` if the header shows that the file cannot be used.
         """
         fetch = self._way_out(cancel, on_wait, is_patient=True)
-        plan = self._guarded_plan(canonical(parse(text)), fetch)
+        name = parse(text)
+        notice = ""
+        if isinstance(name, CatalogName):
+            notice = signed_catalog.refresh(self._settings, CancellableFetch(self._net, cancel, on_wait))
+        try:
+            plan = self._guarded_plan(canonical(name), fetch)
+        except ModelNotFound as error:
+            if notice:
+                raise ModelNotFound(f"{error.message}; {notice}", param="model") from error
+            raise
+        if notice:
+            plan = dataclasses.replace(plan, notices=(notice, *plan.notices))
         if self._measure is None or not self.missing(plan):
             return plan
         if plan.info is None and plan.problem is None:

@@ -24,6 +24,7 @@ from localllm.errors import (
     UnsupportedParameter,
     clipped,
 )
+from localllm.registry import signed_catalog
 from localllm.runtime.adapters import AdapterNames
 from localllm.runtime.answer_reader import Answer as Answer
 from localllm.runtime.answer_reader import reading_for
@@ -66,6 +67,8 @@ class Runtime(Questions):
     """Owns the loaded models. Make it and use it on one event loop; `aclose()` at the end."""
 
     def __init__(self, settings: Settings) -> None:
+        if settings.catalog_url is not None:
+            signed_catalog.use(settings)
         self._supervisor = Supervisor(settings)
         self._settings = settings
         self._finder = Finder(settings)

@@ -254,6 +254,17 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
         more="For names that the catalog lacks; the first that has the model is taken. Empty: only the catalog's names."
     )] = "Qwen,google,mistralai,ibm-granite,LiquidAI,nvidia,openai,microsoft,HuggingFaceTB,allenai,nomic-ai," \
         "ggml-org,unsloth,bartowski,lmstudio-community"
+    catalog_url: Annotated[str | None, downloads(
+        "Address of a signed catalog, which `localllm pull` refreshes", "URL",
+        more="TOML of the form of localllm's own catalog; its names replace the bundled ones. At URL.minisig lies its "
+        "signature, as minisign makes it. Needs catalog_key and the extra `catalog`."
+    )] = None
+    catalog_key: Annotated[str | None, downloads(
+        "Public key of who signs the catalog", "KEY", more="As `minisign -G` prints it: RW..."
+    )] = None
+    catalog_refresh_s: Annotated[float, downloads(
+        "Look for a newer catalog after so long", "S", 0, MAX_SECONDS, more="At a pull, never by itself."
+    )] = 86400.0
     insecure_registries: Annotated[str, downloads(
         "Registries without TLS, comma-separated", "HOSTS", more="This machine itself always is one."
     )] = ""

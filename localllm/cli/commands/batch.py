@@ -23,10 +23,9 @@ from localllm.batches.running import Tally, run
 from localllm.batches.windows import by_common_prefix
 from localllm.cli.render.progress import PartProgress
 from localllm.cli.render.units import duration
-from localllm.cli.shared import report, sidecar
+from localllm.cli.shared import config, report, sidecar
 from localllm.cli.shared.model_names import is_here, is_name
 from localllm.errors import InvalidParameter, ModelNotFound, sentence_of
-from localllm.settings import config
 
 if TYPE_CHECKING:
     import httpx

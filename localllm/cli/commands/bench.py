@@ -26,10 +26,9 @@ from localllm.bench.summary import remarks, summarize
 from localllm.bench.target import base_url, discover, is_url
 from localllm.cli.options.settings import as_arguments
 from localllm.cli.render.progress import LoadProgress
-from localllm.cli.shared import report
+from localllm.cli.shared import config, report
 from localllm.client.sidecar import Sidecar
 from localllm.errors import InvalidParameter, sentence_of
-from localllm.settings import config
 from localllm.system import cpu as system_cpu
 from localllm.system import machine
 

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 
-from localllm.cli.shared import report, sidecar
+from localllm.cli.shared import config, report, sidecar
 from localllm.cli.shared.given_text import decoded_lines
 from localllm.cli.shared.model_names import is_here
 from localllm.errors import InvalidParameter, LocalLLMError, RequestError, sentence_of
-from localllm.settings import config
 
 if TYPE_CHECKING:
     import numpy as np

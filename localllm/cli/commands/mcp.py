@@ -13,13 +13,12 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from localllm.cli.options.settings import as_arguments
-from localllm.cli.shared import report
+from localllm.cli.shared import config, report
 from localllm.cli.shared.model_names import is_here, is_name
 from localllm.client.discovery import find_server, is_anybody_there
 from localllm.client.sidecar import Sidecar
 from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.mcp import check_installed
-from localllm.settings import config
 from localllm.settings.config import Settings
 from localllm.system.shell_words import shell_word
 

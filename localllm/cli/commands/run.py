@@ -18,12 +18,11 @@ from localllm.cli.chat.media_look import is_media
 from localllm.cli.chat.schema import DocumentFormat
 from localllm.cli.chat.thinking import Think
 from localllm.cli.chat.tools import Tools
-from localllm.cli.shared import report, sidecar
+from localllm.cli.shared import config, report, sidecar
 from localllm.cli.shared.given_text import decoded
 from localllm.cli.shared.model_names import is_here
 from localllm.errors import InvalidParameter, NoChatTemplate
 from localllm.registry.adapters.names import with_given
-from localllm.settings import config
 from localllm.system import terminals
 from localllm.types import Finish, Message, SamplingParams
 

@@ -14,10 +14,9 @@ import msgspec
 
 from localllm.cli.chat.attachments import Attachments, Bounds, is_address
 from localllm.cli.render.progress import PartProgress
-from localllm.cli.shared import hearing, report, sidecar
+from localllm.cli.shared import config, hearing, report, sidecar
 from localllm.cli.shared.model_names import is_here
 from localllm.errors import InvalidParameter, LocalLLMError, sentence_of
-from localllm.settings import config
 from localllm.types import SamplingParams
 from localllm.types.transcripts import VTT_HEAD, Transcript, TranscriptSegment, clock, srt_cue, vtt_cue
 

@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 from localllm.cli.launching import server
 from localllm.cli.launching.process import run_agent
 from localllm.cli.launching.server import Plan, ServedModel
-from localllm.cli.shared import report
+from localllm.cli.shared import config, report
 from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.launch import exports, journal
 from localllm.launch.journal import Journal, PlannedChange
 from localllm.launch.known import AGENTS, agent_named
 from localllm.launch.setup import Agent, AgentFolders, Setup, Target
-from localllm.settings import config
 from localllm.settings.config import Settings
 from localllm.system.shell_words import shell_word
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from localllm.cli.options.settings import as_arguments
-from localllm.cli.shared import report
+from localllm.cli.shared import config, report
 from localllm.errors import UnsupportedParameter
-from localllm.settings import config
 from localllm.system import folders
 from localllm.system.programs import is_frozen, own_command, program
 from localllm.window import desktop

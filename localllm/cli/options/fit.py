@@ -18,6 +18,6 @@ from localllm.cli.options.settings import COMMON, takes
 def fit(model: opt.Model, as_json: opt.AsJson = False, **settings: Any) -> None:
     """Say how much memory a model needs and whether it fits, without loading or downloading it."""
     from localllm.cli.commands.fit import show_fit
-    from localllm.settings import config
+    from localllm.cli.shared import config
 
     raise Exit(show_fit(config.load(settings), model, as_json=as_json))

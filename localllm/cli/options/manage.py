@@ -31,7 +31,8 @@ def add_to(commands: dict[str, Callable[..., None]]) -> None:
 
 @takes(
     "hub_endpoint proxy max_download_kb_per_s home",
-    "hub_publishers insecure_registries ca_file download_connections download_patience_s allow_private_downloads",
+    "hub_publishers catalog_url catalog_key catalog_refresh_s insecure_registries ca_file download_connections "
+    "download_patience_s allow_private_downloads",
 )
 def pull(
     names: ToPull,
@@ -48,7 +49,7 @@ def pull(
 ) -> None:
     """Download models; an interrupted download resumes."""
     from localllm.cli.commands.pull import pull_models
-    from localllm.settings import config
+    from localllm.cli.shared import config
 
     options = {"force": force, "dry_run": dry_run, "quiet": quiet, "as_json": as_json}
     own = {"projector": "off"} if no_projector else {}
@@ -59,7 +60,7 @@ def pull(
 def list_(as_json: opt.AsJson = False, **settings: Any) -> None:
     """List the models on this machine."""
     from localllm.cli.commands.models import list_models
-    from localllm.settings import config
+    from localllm.cli.shared import config
 
     raise Exit(list_models(config.load(settings), as_json=as_json))
 
@@ -74,7 +75,7 @@ def verify(
 ) -> None:
     """Check the files of models; damaged ones are set aside and downloaded again by the next pull."""
     from localllm.cli.commands.verify import verify_models
-    from localllm.settings import config
+    from localllm.cli.shared import config
 
     raise Exit(verify_models(config.load(settings), names or [], as_json=as_json))
 
@@ -87,7 +88,7 @@ def rm(
 ) -> None:
     """Remove models."""
     from localllm.cli.commands.models import remove_models
-    from localllm.settings import config
+    from localllm.cli.shared import config
 
     raise Exit(remove_models(config.load(settings), names, keep_files=keep_files))
 
@@ -100,7 +101,7 @@ def cp(
 ) -> None:
     """Give a model a second name."""
     from localllm.cli.commands.models import copy_model
-    from localllm.settings import config
+    from localllm.cli.shared import config
 
     raise Exit(copy_model(config.load(settings), source, target))
 
@@ -115,7 +116,7 @@ def search(
 ) -> None:
     """Find models in the catalog and on Hugging Face."""
     from localllm.cli.commands.models import search_models
-    from localllm.settings import config
+    from localllm.cli.shared import config
 
     text = " ".join(words or [])
     raise Exit(search_models(config.load(settings), text, offline=offline or not text, limit=limit, as_json=as_json))
@@ -148,7 +149,7 @@ def import_(
 ) -> None:
     """Import models of Ollama, LM Studio and others on this disk, without copying them."""
     from localllm.cli.commands.import_models import import_models
-    from localllm.settings import config
+    from localllm.cli.shared import config
 
     list_only = not wanted and not every
     code = import_models(
@@ -168,7 +169,7 @@ def create(
 ) -> None:
     """Create a model from a Modelfile: another model with its own parameters and system message."""
     from localllm.cli.commands.create import create_model
-    from localllm.settings import config
+    from localllm.cli.shared import config
 
     raise Exit(create_model(config.load(settings), name, file, as_json=as_json))
 
@@ -184,7 +185,7 @@ def push(
 ) -> None:
     """Upload a model to a registry, for others to pull."""
     from localllm.cli.commands.push import push_model
-    from localllm.settings import config
+    from localllm.cli.shared import config
 
     raise Exit(push_model(config.load(settings), name, target, as_json=as_json))
 
@@ -206,7 +207,7 @@ def quantize(
 ) -> None:
     """Quantize a model."""
     from localllm.cli.commands.quantize import quantize_named
-    from localllm.settings import config
+    from localllm.cli.shared import config
 
     threads = settings.pop("threads")
     code = quantize_named(
@@ -227,7 +228,7 @@ def gc(
 ) -> None:
     """Delete files that no model needs."""
     from localllm.cli.commands.models import collect_garbage
-    from localllm.settings import config
+    from localllm.cli.shared import config
 
     loaded = config.load(settings)
     raise Exit(collect_garbage(loaded, dry_run=dry_run, keep_partials_days=keep_partials_days, as_json=as_json))
@@ -263,7 +264,7 @@ def runtime(
 ) -> None:
     """Show, test, build, install, choose or remove llama.cpp libraries."""
     from localllm.cli.commands.runtimes import manage_runtimes
-    from localllm.settings import config
+    from localllm.cli.shared import config
 
     loaded = config.load(settings)
     options: dict[str, Any] = {"background": background, "unverified": unverified, "as_json": as_json}
@@ -287,7 +288,7 @@ def lora(
 ) -> None:
     """Add LoRA adapters to models: each is a model by its own name."""
     from localllm.cli.commands.adapters import manage_adapters
-    from localllm.settings import config
+    from localllm.cli.shared import config
 
     raise Exit(manage_adapters(config.load(settings), action, words or [], scale=scale, as_json=as_json))
 
@@ -304,7 +305,7 @@ def kv(
 ) -> None:
     """List or remove the conversations whose KV cache is saved on disk."""
     from localllm.cli.commands.kv import clear_saved, list_saved
-    from localllm.settings import config
+    from localllm.cli.shared import config
 
     loaded = config.load(settings)
     if action == "list":

@@ -24,6 +24,6 @@ def set_(
 ) -> None:
     """Change or show how a model is loaded and how it answers."""
     from localllm.cli.commands.model_settings import set_model
-    from localllm.settings import config
+    from localllm.cli.shared import config
 
     raise Exit(set_model(config.load(settings), model, pairs or [], as_json=as_json))

@@ -36,7 +36,7 @@ def worker(
 ) -> None:
     """Serve this machine's devices to localllm on other machines (llama.cpp's RPC: no authentication)."""
     from localllm.cli.commands.rpc_worker import WorkerOptions, serve_devices
-    from localllm.settings import config
+    from localllm.cli.shared import config
 
     raise Exit(serve_devices(config.load(settings), WorkerOptions(rpc, clients, max_clients, allow_public, cache)))
 

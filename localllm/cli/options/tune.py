@@ -30,8 +30,7 @@ def tune(
 ) -> None:
     """Measure which settings are fastest for a model on this machine, and use them from then on."""
     from localllm.cli.commands import tune as tuning
-    from localllm.cli.shared import tuned
-    from localllm.settings import config
+    from localllm.cli.shared import config, tuned
 
     loaded = config.load(settings)
     if listing and forget:
