@@ -26,6 +26,9 @@ from localllm.types.documents import DocumentOptions
 REFERENCE = f"qz{secrets.token_hex(16)}."
 """Before the digest of a file that was taken out of a body, in place of its base64. Random: no client can refer to
 another's files."""
+BLOB = "localllm-blob:"
+"""Scheme of references to files that a client uploaded before."""
+_BLOB = re.compile(BLOB + "sha256:([0-9a-f]{64})")
 DETAILS: dict[str | None, ImageDetail] = {
     None: "auto",
     "auto": "auto",
@@ -49,6 +52,17 @@ def file_of(data: bytes) -> MediaFile:
     if file is None:
         file = _files[digest] = MediaFile(digest, data)
     return file
+
+
+def blob_url(digest: str) -> str:
+    """How requests refer to an uploaded file."""
+    return f"{BLOB}sha256:{digest}"
+
+
+def blob_digest(url: str) -> str:
+    """The digest in such a reference; empty: it is none."""
+    found = _BLOB.fullmatch(url)
+    return "" if found is None else found[1]
 
 
 def decoded(given: bytes) -> bytes | None:
@@ -214,7 +228,11 @@ class MediaReading:
     ) -> Media:
         given = given.strip()
         scheme = given.partition(":")[0].lower() if ":" in given[:20] else ""
-        if scheme in ("http", "https"):
+        if scheme in ("http", "https", BLOB[:-1]):
+            if scheme == BLOB[:-1] and not blob_digest(given):
+                raise InvalidParameter(
+                    f"{path}: {clipped(given)!r} must be {BLOB}sha256: and 64 lowercase hexadecimal digits", param=path
+                )
             if len(given) > MAX_URL:
                 raise InvalidParameter(f"{path} has more than {MAX_URL} characters", param=path)
             return Media(kind=kind, digest="", num_bytes=0, detail=detail, param=path, url=given, document=options)

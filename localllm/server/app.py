@@ -30,6 +30,7 @@ from localllm.server.apis.llamacpp import completion, props, router, tools
 from localllm.server.apis.llamacpp import errors as llamacpp_errors
 from localllm.server.apis.llamacpp import handlers as llamacpp
 from localllm.server.apis.lmstudio import handlers as lmstudio
+from localllm.server.apis.manage import blobs as manage_blobs
 from localllm.server.apis.manage import handlers as manage
 from localllm.server.apis.manage import offers as manage_offers
 from localllm.server.apis.manage import settings as manage_settings
@@ -100,6 +101,7 @@ def routes() -> list[Route]:
         *tei.routes(),
         *gateways.routes(),
         *manage.routes(),
+        *manage_blobs.routes(),
         *manage_offers.routes(),
         *manage_settings.routes(),
         *ui_files.routes(),

@@ -58,6 +58,12 @@ class PreviousResponseNotFound(LocalLLMError):
     code = "previous_response_not_found"
 
 
+class BlobNotFound(LocalLLMError):
+    """The request refers to an uploaded file that is not kept, or no longer."""
+
+    code = "blob_not_found"
+
+
 class NotServed(LocalLLMError):
     """An endpoint of another server that is not served here."""
 
@@ -142,6 +148,7 @@ _STATUS = {
     "request_timeout": 408,
     "load_conflict": 409,
     "slot_busy": 409,
+    "blob_not_found": 409,
     "too_large": 413,
     "unsupported_media_type": 415,
     "headers_too_large": 431,

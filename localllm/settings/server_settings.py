@@ -147,6 +147,12 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
         more="Their base64 does not count for max_body_bytes."
     )] = 64 * 1024 * 1024
     max_media: Annotated[int, requests("Pictures and sounds of a request", "N", 1, MAX_COUNT)] = 100
+    max_blobs: Annotated[int, requests(
+        "Uploaded files kept for requests that refer to them", "N", 0, MAX_COUNT,
+        more="Beyond that, the least recently used ones of the key with the most are dropped, and clients upload them "
+        "again; 0: none."
+    )] = 1000
+    blob_ram_mb: Annotated[int, requests("Memory for uploaded files", "MB", 0, MAX_MB, more="0: none are kept.")] = 256
     max_document_bytes: Annotated[int, requests("Largest document", "N", 1, MAX_BYTES)] = 32 * 1024 * 1024
     max_document_pages: Annotated[int, requests(
         "Most pages of a document", "N", 1, MAX_COUNT,

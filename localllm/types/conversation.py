@@ -29,7 +29,7 @@ class Media(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     param: str = "messages"
     """Path in the request, for errors."""
     url: str = ""
-    """Where its bytes are to be fetched; then it has no digest yet."""
+    """Where its bytes are to be fetched, or a reference to an uploaded file; then it has no digest yet."""
     part_ms: tuple[int, int] | None = None
     """Of a sound: where the part that is read begins and ends; None: all of it."""
     document: DocumentOptions | None = None

@@ -367,6 +367,14 @@ class Ready(msgspec.Struct, frozen=True):
     status: str = "ready"
 
 
+class KeptBlob(msgspec.Struct, frozen=True, kw_only=True):
+    """`POST /localllm/blobs`."""
+
+    url: str
+    """How requests refer to the file, wherever base64 or an address may stand."""
+    size_bytes: int
+
+
 class ErrorObject(msgspec.Struct, frozen=True):
     """An error in OpenAI's format; `param` is the JSON path of the field at fault."""
 

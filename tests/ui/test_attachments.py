@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Request, expect
 
 from localllm.errors import InvalidParameter
 from localllm.settings.config import Settings
@@ -19,7 +20,7 @@ from localllm.types import Delta
 from tests.homes import share_findings
 from tests.models.media import write_media_model
 from tests.pictures import png, wav
-from tests.server.conftest import Served, serving
+from tests.server.conftest import Served, running, serving
 from tests.server.fake_runtime import FINISH, HANG, tiny_model
 from tests.ui.conftest import answered, press, write
 from tests.ui.seeing import READS, give, seeing_model
@@ -99,6 +100,45 @@ def test_a_reload_while_a_picture_is_read_asks_again_with_it(page: Page, served:
     assert served.runtime.answers[0].closed.wait(10)
     assert sent(served) == [RED]
     expect(page.locator(".message.user .thumb img")).to_be_visible()
+
+
+def test_a_file_is_sent_once_and_again_only_when_the_server_has_lost_it(page: Page) -> None:
+    noise = png(np.random.default_rng(0).integers(0, 256, (200, 300, 3), np.uint8))
+    with running(Settings(port=0, grace_s=0.1, max_blobs=1)) as served:
+        open_page(page, served)
+        asked: dict[str, list[Request]] = {}
+        page.on("request", lambda request: asked.setdefault(httpx.URL(request.url).path, []).append(request))
+
+        def sizes(path: str) -> list[int]:
+            return [int(request.all_headers().get("content-length", 0)) for request in asked.pop(path, [])]
+
+        def ask(question: str, *files: bytes) -> None:
+            script(served, "Noise")
+            write(page, question)
+            answered(page)
+            assert sent(served) == [*files]
+
+        give(page, "drop", ("noise.png", "image/png", noise))
+        expect(page.locator(".chip")).to_be_visible()
+        for question in ("What is this?", "And now?", "And then?"):
+            ask(question, noise)
+        assert sizes("/localllm/blobs") == [len(noise)]
+        assert max(sizes("/v1/chat/completions") + sizes("/v1/chat/completions/input_tokens")) < 2000
+
+        page.reload()  # it forgets what it has sent; the server has it
+        page.wait_for_selector("select:not([hidden])")
+        ask("After a reload?", noise)
+        assert sizes("/localllm/blobs") == []
+
+        served.http.post("/localllm/blobs", content=RED)  # in its place
+        ask("Is it still there?", noise)
+        assert sizes("/localllm/blobs") == [len(noise)]
+
+        give(page, "drop", ("blue.png", "image/png", BLUE))  # for both there is no room
+        expect(page.locator(".composer .chip")).to_be_visible()
+        ask("And both?", noise, BLUE)
+        assert sizes("/v1/chat/completions")[-1] > len(noise) * 4 / 3
+        assert page.locator(".error:visible").count() == 0
 
 
 def test_edits_versions_tabs_exports_and_imports_keep_files_and_deletion_frees_them(

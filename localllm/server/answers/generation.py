@@ -93,7 +93,7 @@ class Asking:
         `ClientGone`.
         """
         wishes = self._wishes
-        made_of = await sse.unless_gone(self._request.receive, self.state.media.completed(made_of))
+        made_of = await sse.unless_gone(self._request.receive, self.state.media.completed(made_of, self._caller.owner))
         asked = self._caller.owned(self.state.timed(made_of), priority=wishes.priority, cache_salt=wishes.cache_salt)
         if field is not None:
             places_of(self._request).hold(len(asked), field)
@@ -116,7 +116,7 @@ class Asking:
     async def one_more(self, generation: GenerationRequest) -> Answer:
         """One more answer to the same request, after the first has begun. Raises as `Runtime.submit` does."""
         state, wishes = self.state, self._wishes
-        (generation,) = await state.media.completed([generation])
+        (generation,) = await state.media.completed([generation], self._caller.owner)
         asked = self._caller.owned(state.timed([generation]), priority=wishes.priority, cache_salt=wishes.cache_salt)
         answers = await state.runtime.submit(state.named(self.model), asked, keep_alive_s=self.keep_alive_s)
         (answer,) = self._tally.watched(answers, self.loaded)

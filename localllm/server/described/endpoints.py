@@ -345,6 +345,7 @@ OPERATIONS = (
     Operation("post", "/localllm/search", "Search for models", manage.SearchRequest, manage.SearchResult),
     Operation("post", "/localllm/offers", "Quantizations of a model", manage.ModelRequest, manage.OfferedModels),
     Operation("post", "/localllm/settings", "Settings of a model", manage.SettingsRequest, manage.ModelSettings),
+    Operation("post", "/localllm/blobs", "Keep a file for requests that refer to it", response=manage.KeptBlob),
     Operation("get", "/", "The web page; for other clients, Ollama's liveness text", needs_key=False),
     Operation("get", "/v1", "Leads browsers to the web page, and others nowhere", needs_key=False),
     Operation("get", "/ui/{name}", "A file of the web page", needs_key=False),

@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 from starlette.requests import Request
 
 from localllm.server.edge import sse
+from localllm.server.edge.callers import caller_of
 from localllm.server.state import ServerState
 from localllm.server.watching.tally import tally_of
 from localllm.types import MediaFile, Message, PromptCount, Rendering
@@ -44,5 +45,6 @@ async def count_prompt(
     state: ServerState = request.app.state.server
     id = await state.model_for(request, model)
     tally_of(request).begin(model or id, state.loaded(id))
-    whole, files, *_ = await sse.unless_gone(request.receive, state.media.complete(tuple(messages), files))
+    completing = state.media.complete(tuple(messages), files, caller_of(request).owner)
+    whole, files, *_ = await sse.unless_gone(request.receive, completing)
     return await sse.unless_gone(request.receive, state.runtime.count(id, Conversation(whole, files=files), rendering))

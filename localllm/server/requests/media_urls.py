@@ -1,5 +1,5 @@
-"""Completes requests with pictures, sounds and documents: checks their sizes, fetches those that a client names by
-address, and has documents read.
+"""Completes requests with pictures, sounds and documents: finds those that a client uploaded, checks their sizes,
+fetches those that it names by address, and has documents read.
 
 `off` fetches nothing. `public` connects only to public addresses, checked at each connection and redirect, and never
 through a proxy, which could reach what this guard refuses. No credential is sent. Knows no API's fields.
@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from localllm.chat.media_files import MediaLimits, check_count, check_sizes, file_of, kind_as, too_large
+from localllm.chat.media_files import (
+    MediaLimits,
+    blob_digest,
+    check_count,
+    check_sizes,
+    file_of,
+    kind_as,
+    too_large,
+)
 from localllm.chat.unreadable import first_refused, with_parts
 from localllm.documents.completing import with_texts
 from localllm.documents.reading import DocumentLimits, DocumentReader
@@ -26,6 +34,7 @@ from localllm.errors import (
     UnsupportedParameter,
     clipped,
 )
+from localllm.server.requests.media_blobs import BlobStore
 from localllm.settings.config import Settings
 from localllm.system.worker_threads import Threads
 from localllm.types import DocumentTaken, GenerationRequest, Media, MediaFile, Message
@@ -53,6 +62,8 @@ class MediaAccess:
     """That of one server."""
 
     def __init__(self, settings: Settings) -> None:
+        self.blobs = BlobStore(settings.max_blobs, settings.blob_ram_mb * 10**6)
+        """Files that clients uploaded."""
         self._urls = settings.media_urls
         self._ca_file, self._timeout_s = settings.ca_file, settings.media_url_timeout_s
         self._limits = MediaLimits(settings.max_media_bytes, settings.max_request_media_bytes, settings.max_media)
@@ -67,10 +78,11 @@ class MediaAccess:
         """Ends the processes that read documents."""
         self._documents.close()
 
-    async def completed(self, requests: Sequence[GenerationRequest]) -> Sequence[GenerationRequest]:
-        """The requests with all their files. Requests with the same messages, or the same prompt, share them.
+    async def completed(self, requests: Sequence[GenerationRequest], owner: str) -> Sequence[GenerationRequest]:
+        """The requests with all their files; `owner`: of the uploaded ones that they may refer to. Requests with the
+        same messages, or the same prompt, share them.
 
-        Raises `InvalidParameter`, `UnsupportedParameter`, `QueueFull`.
+        Raises `InvalidParameter`, `UnsupportedParameter`, `BlobNotFound`, `QueueFull`.
         """
         done: dict[int, CompletedMessages] = {}
         made = []
@@ -81,17 +93,20 @@ class MediaAccess:
                 made.append(request)
                 continue
             if id(asked) not in done:
-                done[id(asked)] = await self.complete(messages, request.media)
+                done[id(asked)] = await self.complete(messages, request.media, owner)
             whole, files, notes, taken = done[id(asked)]
             shown = {"messages": whole} if request.prompt_parts is None else {"prompt_parts": whole[0].parts}
             made.append(replace(request, **shown, media=files, notes=request.notes + notes, documents=taken))
         return made
 
-    async def complete(self, messages: tuple[Message, ...], files: tuple[MediaFile, ...]) -> CompletedMessages:
+    async def complete(
+        self, messages: tuple[Message, ...], files: tuple[MediaFile, ...], owner: str
+    ) -> CompletedMessages:
         """Messages and files, with those that were addresses, and with the texts of documents. Raises as `completed`.
 
         Of earlier turns an address that is not fetched is a note: a client that sends it at every turn goes on.
         """
+        messages, files = self._with_blobs(messages, files, owner)
         messages, notes = _without(messages, lambda medium: too_large(medium, self._limits), "it is too large")
         messages, more = _without_oldest(messages, self._limits.max_count)
         notes += more
@@ -109,6 +124,16 @@ class MediaAccess:
         read = await with_texts(self._documents, messages, files)
         check_count([medium for message in read.messages for medium in message.media], self._limits)
         return CompletedMessages(read.messages, read.files, notes + read.notes, read.taken)
+
+    def _with_blobs(
+        self, messages: tuple[Message, ...], files: tuple[MediaFile, ...], owner: str
+    ) -> tuple[tuple[Message, ...], tuple[MediaFile, ...]]:
+        named = {each.url: each for message in messages for each in message.media if blob_digest(each.url)}
+        if not named:
+            return messages, files
+        found = self.blobs.found([*named.values()], owner)
+        whole = {file.digest: file for file in (*files, *found.values())}
+        return tuple(_with_files(message, found) for message in messages), tuple(whole.values())
 
     async def _with_fetched(
         self, messages: tuple[Message, ...], files: tuple[MediaFile, ...], named: Mapping[str, Media]
@@ -218,9 +243,9 @@ def _with_files(message: Message, fetched: Mapping[str, MediaFile]) -> Message:
 
 
 def _found(medium: Media, fetched: Mapping[str, MediaFile]) -> Media:
-    if not medium.url:
+    file = fetched.get(medium.url)
+    if file is None:
         return medium
-    file = fetched[medium.url]
     kind = kind_as(file.data, medium.kind)
     options = (medium.document or DocumentOptions()) if kind == "document" else None
     return replace(medium, kind=kind, digest=file.digest, num_bytes=len(file.data), url="", document=options)

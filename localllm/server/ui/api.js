@@ -34,22 +34,27 @@ export function hasKey() {
 
 /**
  * @param {string} path
- * @param {any} [body] sent as JSON by POST; undefined: GET
+ * @param {any} [body] sent by POST, a file as it is, anything else as JSON, which a function makes of the number of times
+ *   that the server had lost files that it refers to; undefined: GET
  * @param {AbortSignal} [signal]
  * @returns {Promise<Response>}
  */
 async function fetched(path, body, signal) {
-  for (;;) {
+  for (let numLosses = 0; ; ) {
     /** @type {Record<string, string>} */
     const headers = { accept: "application/json" };
     const key = sessionStorage.getItem(KEY);
     if (key) headers.authorization = `Bearer ${key}`;
-    if (body !== undefined) headers["content-type"] = "application/json";
-    const method = body === undefined ? "GET" : "POST";
-    const response = await fetch(ROOT + path, { method, headers, signal, body: body === undefined ? null : JSON.stringify(body) });
+    const given = typeof body === "function" ? await body(numLosses) : body;
+    const isFile = given instanceof Blob;
+    if (given !== undefined) headers["content-type"] = isFile ? "application/octet-stream" : "application/json";
+    const method = given === undefined ? "GET" : "POST";
+    const response = await fetch(ROOT + path, { method, headers, signal, body: given === undefined ? null : isFile ? given : JSON.stringify(given) });
     if (response.ok) return response;
-    if (response.status !== 401) throw await refusal(response);
-    await askForKey();
+    if (response.status === 401) { await askForKey(); continue; }
+    const refused = await refusal(response);
+    if (refused.code !== "blob_not_found" || numLosses === 2) throw refused;
+    numLosses += 1;
   }
 }
 
@@ -115,10 +120,12 @@ export const models = () => call("/v1/models");
 /** @returns {Promise<{ models: any[], max_media_bytes?: number, max_request_media_bytes?: number, max_megapixels?: number }>} */
 export const available = () => call("/localllm/models");
 export const processes = () => call("/localllm/ps");
-/** @param {any} body @param {AbortSignal} signal */
+/** Has the server keep a file; returns how requests refer to it. @param {Blob} file @returns {Promise<string>} */
+export const keep = async (file) => (await call("/localllm/blobs", file)).url;
+/** @param {Record<string, any> | ((numLosses: number) => Promise<any>)} body @param {AbortSignal} signal */
 export const chat = (body, signal) => events("/v1/chat/completions", body, signal);
-/** @param {any} body @param {AbortSignal} [signal] @returns {Promise<number>} */
-export const countTokens = async (body, signal) => (await call("/v1/chat/completions/input_tokens", body, signal)).input_tokens;
+/** @param {(numLosses: number) => Promise<any>} body @returns {Promise<number>} */
+export const countTokens = async (body) => (await call("/v1/chat/completions/input_tokens", body)).input_tokens;
 /** @param {string} model @param {Record<string, any>} more @param {AbortSignal} signal */
 export const load = (model, more, signal) => events("/localllm/load", { model, ...more }, signal);
 /** @param {string} model */

@@ -1,6 +1,7 @@
 // Files as attachments of messages: what they are, which models read them, and where their contents are. Knows nothing
 // of the views.
 
+import * as api from "./api.js";
 import * as store from "./store.js";
 import { newId } from "./tree.js";
 import { words } from "./words.js";
@@ -39,6 +40,29 @@ export async function dataUrl(conversation, file) {
     reader.onerror = () => reject(reader.error);
     reader.readAsDataURL(blob);
   });
+}
+
+/** How requests refer to files that the server keeps, by digest. @type {Map<string, Promise<string>>} */
+const kept = new Map();
+
+/** The server has lost files. */
+export const forget = () => kept.clear();
+
+/**
+ * What a request has of a file: a reference, for which it is uploaded once; its data URL where the server keeps none, or lost it
+ * twice (`numLosses`); nothing if its content is gone. `wasSent`: it probably is there since before a reload.
+ * @param {string} conversation @param {Attachment} file @param {number} numLosses @param {boolean} wasSent
+ */
+export async function sentAs(conversation, file, numLosses, wasSent) {
+  const { digest = "" } = file;
+  if (!kept.has(digest)) kept.set(digest, wasSent && !numLosses && digest.length === 64 ? Promise.resolve(`localllm-blob:sha256:${digest}`) : uploaded(conversation, file));
+  return (numLosses < 2 && await kept.get(digest)) || dataUrl(conversation, file);
+}
+
+/** How requests refer to it then; empty: not at all. @param {string} conversation @param {Attachment} file */
+async function uploaded(conversation, file) {
+  const blob = await blobOf(conversation, file);
+  return blob ? api.keep(blob).catch((error) => { if (!(error instanceof api.Refused)) forget(); return ""; }) : "";
 }
 
 /** @typedef {{ reads?: string[] }} Reader a model; `reads`: what it reads beside text, undefined: not known */

@@ -228,12 +228,7 @@ export class ChatView {
 }
 
 /** Tokens of a request with these messages. @param {import("./tree.js").Message[]} messages */
-async function counted(messages) {
-  const body = await session.request(messages);
-  delete body.logprobs;
-  delete body.top_logprobs;
-  return api.countTokens(body);
-}
+const counted = (messages) => api.countTokens(async (numLosses) => ({ ...await session.request(messages, numLosses), logprobs: undefined, top_logprobs: undefined }));
 
 /** What is set, in words. @param {import("./tree.js").Settings} settings @returns {string[]} */
 function namesOf({ system, sampling, thinking, schema, tools, logprobs, mcp }) {

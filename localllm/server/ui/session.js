@@ -1,7 +1,7 @@
 // The open conversation: sends requests, receives answers and stores both. Knows nothing of the views.
 
 import * as api from "./api.js";
-import { NotAttached, canRead, dataUrl, returned, stored, unstored } from "./attachments.js";
+import { NotAttached, canRead, forget, returned, sentAs, stored, unstored } from "./attachments.js";
 import { Scores, covering, unscored } from "./scored.js";
 import * as store from "./store.js";
 import { Tree, newId, partsOf, titleOf, toSend } from "./tree.js";
@@ -401,13 +401,14 @@ class Session extends EventTarget {
   }
 
   /**
-   * The request for an answer to these messages.
-   * @param {Message[]} messages @param {boolean} goesOn @param {Conversation} conversation @returns {Promise<Record<string, any>>}
+   * The request for an answer to these messages; `numLosses`: see `sentAs`.
+   * @param {Message[]} messages @param {number} numLosses @param {boolean} goesOn @param {Conversation} conversation @returns {Promise<Record<string, any>>}
    */
-  async request(messages, goesOn = false, conversation = this.conversation) {
+  async request(messages, numLosses, goesOn = false, conversation = this.conversation) {
     const { system, sampling, thinking, schema, tools, logprobs, mcp } = conversation.settings;
     const left = this.leftOut(messages);
-    const sent = messages.map((message) => toSend(message, async (file) => (left.has(file) ? "" : dataUrl(conversation.id, file))));
+    if (numLosses === 1) forget();
+    const sent = messages.map((message) => toSend(message, async (file) => (left.has(file) ? "" : sentAs(conversation.id, file, numLosses, message !== messages.at(-1)))));
     /** @type {Record<string, any>} */
     const body = {
       model: conversation.model,
@@ -483,13 +484,12 @@ class Session extends EventTarget {
       if (conversation.settings.mcp?.length && !this.tools) await this.findTools();
       await this.#loaded(conversation.model, begun, shown);
       begun.progress = waiting(before, this.model);
-      const body = await this.request(before, goesOn, conversation);
       await Promise.all([this.#keep(chat, message), this.#save(chat)]);
-      const scores = body.logprobs ? new Scores() : null;
+      const scores = conversation.settings.logprobs ? new Scores() : null;
       if (scores && message.content) message.likely = covering(message.likely ?? [], message.content) ?? [unscored(message.content)];
       let first = 0;
-      const asked = { ...body, stream: true, stream_options: { include_usage: true }, return_progress: true, timings_per_token: true };
-      for await (const event of api.chat(asked, signal)) {
+      const more = { stream: true, stream_options: { include_usage: true }, return_progress: true, timings_per_token: true };
+      for await (const event of api.chat(async (numLosses) => ({ ...await this.request(before, numLosses, goesOn, conversation), ...more }), signal)) {
         if (event.prompt_progress) {
           const { total, processed } = event.prompt_progress;
           begun.progress = processed < total ? words.chat.reading(processed, total) : "";

@@ -64,7 +64,7 @@ async def vectors(
     asked = EmbeddingRequest(
         texts=None if texts is None else tuple(texts),
         tokens=None if tokens is None else tuple(map(tuple, tokens)),
-        **({} if marked is None else await sse.unless_gone(request.receive, _completed(state, marked))),
+        **({} if marked is None else await sse.unless_gone(request.receive, _completed(request, marked))),
         **options,
         **_order(request, wishes),
     )
@@ -72,11 +72,12 @@ async def vectors(
     return await finished(request, model, state.runtime.embed(model, asked, keep_alive_s=keep_alive_s), field)
 
 
-async def _completed(state: ServerState, marked: Sequence[MarkedPrompt]) -> dict[str, Any]:
+async def _completed(request: Request, marked: Sequence[MarkedPrompt]) -> dict[str, Any]:
     """Texts with pictures and sounds, all of these there, as fields of the request. Raises `InvalidParameter`."""
     files = {file.digest: file for prompt in marked for file in prompt.files}
     messages = tuple(Message("user", "", parts=prompt.parts) for prompt in marked)
-    whole = await state.media.complete(messages, tuple(files.values()))
+    state: ServerState = request.app.state.server
+    whole = await state.media.complete(messages, tuple(files.values()), caller_of(request).owner)
     return {"parts": tuple(message.parts for message in whole.messages), "media": whole.files}
 
 

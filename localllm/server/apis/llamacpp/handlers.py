@@ -69,7 +69,7 @@ async def apply_template(request: Request) -> Response:
     model = await _model(request, asked.model)
     conversation = to_conversation(asked.messages)
     tools = told_tools([tool.declared(f"tools[{index}]") for index, tool in enumerate(asked.tools or ())])
-    completing = state.media.complete(conversation.messages, conversation.files)
+    completing = state.media.complete(conversation.messages, conversation.files, caller_of(request).owner)
     completed = await sse.unless_gone(request.receive, completing)
     rendering = rendering_of(RenderingFields.of(asked), completed.messages, tools)
     work = state.runtime.render(model, completed.messages, rendering, marker=MARKER)
