@@ -22,6 +22,7 @@ from localllm.engine.spans import begun, outside
 from localllm.errors import LocalLLMError
 from localllm.kvdisk.entry import DiskEntry
 from localllm.kvdisk.file import Bytes, DiskCheckpoint, Extents, SavedConversation
+from localllm.types.states import AdapterStatus
 
 END = 0
 """The end-of-generation token."""
@@ -243,6 +244,10 @@ class FakeBackend:
         changes, self.in_force = adapters != self.in_force, adapters
         self.num_switches += changes
         return changes
+
+    @property
+    def adapter_status(self) -> AdapterStatus | None:
+        return AdapterStatus(switches=self.num_switches) if self.num_switches else None
 
     def length(self, slot: int) -> int:
         return len(self.held[slot])

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from localllm.engine.media import Extent, Planes
 from localllm.engine.requests.adapters import AdapterSet
+from localllm.types.states import AdapterStatus
 
 
 class MediaPart(NamedTuple):
@@ -98,6 +99,11 @@ class BatchDecoder(Protocol):
     def use_adapters(self, adapters: AdapterSet) -> bool:
         """Put a set of adapters in force from the next `decode` on, which then takes longer; whether it is another than
         before. Raises `BackendError` if one cannot be loaded."""
+        ...
+
+    @property
+    def adapter_status(self) -> AdapterStatus | None:
+        """Which adapters are in memory; None: none ever was."""
         ...
 
     def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:

@@ -108,6 +108,7 @@ class Cycle:
             guesses=tuple(self._answers.guesses.values()),
             num_parked=scheduler.num_parked,
             preemptions=scheduler.preemptions,
+            adapters=self._stepper.adapter_status,
         )
 
     @property

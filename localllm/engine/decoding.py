@@ -16,6 +16,7 @@ from localllm.engine.sampling.selection import Row
 from localllm.engine.scheduling.step_plan import StepPlan
 from localllm.engine.scheduling.whole import Interruptions
 from localllm.engine.threads.team import Team
+from localllm.types.states import AdapterStatus
 
 
 class DecodeResult(NamedTuple):
@@ -68,6 +69,11 @@ class StepDecoder:
     def num_threads(self) -> int:
         """Threads of the last decode; 0: nobody chooses them."""
         return 0 if self._team is None else self._team.num_threads
+
+    @property
+    def adapter_status(self) -> AdapterStatus | None:
+        """As `BatchDecoder.adapter_status`."""
+        return self._decoder.adapter_status
 
     def logits(self, index: int) -> Many[Row]:
         """As `BatchDecoder.logits`."""

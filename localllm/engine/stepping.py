@@ -25,6 +25,7 @@ from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.scheduling.step_plan import StepPlan
 from localllm.engine.speculation.proposals import ONE_ROW
 from localllm.types import Delta
+from localllm.types.states import AdapterStatus
 
 
 class Stepper:
@@ -65,6 +66,11 @@ class Stepper:
     def num_threads(self) -> int:
         """Threads of the last step; 0: unknown."""
         return self._decoder.num_threads
+
+    @property
+    def adapter_status(self) -> AdapterStatus | None:
+        """As `BatchDecoder.adapter_status`."""
+        return self._decoder.adapter_status
 
     def stop(self) -> None:
         """From any thread: no further step follows."""

@@ -24,8 +24,10 @@ from localllm.llama.model import LlamaModel
 from localllm.llama.states.memory_trial import try_memory
 from localllm.llama.states.saved import SavedStates
 from localllm.llama.tokens.vocab import Vocab
+from localllm.types.loading import Loading
 
 AS_SUPPORTED = Attention()
+DEFAULT_ADAPTER_BYTES = Loading().lora_mb * 10**6
 
 
 @dataclass(frozen=True)
@@ -55,13 +57,15 @@ def open_backend(
     threads: int,
     attention: Attention = AS_SUPPORTED,
     kept: KeptVectors | None = None,
+    adapter_bytes: int = DEFAULT_ADAPTER_BYTES,
 ) -> LlamaBackend:
-    """Allocates the KV cache and computes two tokens. `kept`: vectors for drafts. Raises `LoadFailed`."""
+    """Allocates the KV cache and computes two tokens. `kept`: vectors for drafts. `adapter_bytes`: limit of loaded
+    adapters. Raises `LoadFailed`."""
     is_asynchronous = not model.has_cpu_tensors and library.is_asynchronous(model.layers_per_device)
     with ExitStack() as lifetime:
         context = LlamaContext(library, model, kv, batching, threads=threads, attention=attention)
         lifetime.callback(context.free)
-        adapters = LlamaAdapters(library, model, context)
+        adapters = LlamaAdapters(library, model, context, max_bytes=adapter_bytes)
         lifetime.callback(adapters.free)
         batch = Batch(context.api, context.batch_capacity)
         lifetime.callback(batch.free)

@@ -20,6 +20,7 @@ from localllm.llama.batch import Batch, RowsBatch
 from localllm.llama.cells import LlamaCells
 from localllm.llama.context import LlamaContext, decode_failure
 from localllm.llama.interrupts import ABORTED, Interrupt
+from localllm.types.states import AdapterStatus
 
 FLASH_TILE, MATRIX_TILE = 64, 32
 """Attention is fast from this many rows. ggml's flash attention computes 64 together, fewer one by one; else matrices
@@ -93,6 +94,10 @@ class LlamaDecoder:
 
     def use_adapters(self, adapters: AdapterSet) -> bool:
         return self._adapters.use(adapters)
+
+    @property
+    def adapter_status(self) -> AdapterStatus | None:
+        return self._adapters.status
 
     def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
         if segments[0].media is not None:

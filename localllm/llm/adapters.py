@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from localllm.errors import InvalidParameter
-from localllm.registry.adapters.names import parse_given, parse_named
+from localllm.registry.adapters.names import parse_given, parse_named, spelled
 from localllm.registry.names.model_names import looks_like_path
 from localllm.runtime.adapters import AdapterNames
 from localllm.types import LoadedModel
@@ -35,7 +35,7 @@ async def named(names: AdapterNames, model: str, loaded: LoadedModel, texts: Seq
         if _is_file(text):
             given = parse_given(text)
             await names.give(loaded.id, Path(loaded.path), [given])
-            text = given.name
+            text = spelled(given.name, given.scale)
         name = f"{name}+{text}"
     names.variant(name)
     return name

@@ -297,7 +297,9 @@ class AsyncLLM:
         self, request: GenerationRequest, shape: SchemaShape[Any] | None, asked: CompleteArguments, *, stream: bool
     ) -> Chat | AsyncStream:
         cancel = arguments.check_cancel(asked["cancel"])
-        submitting = self._in_time(request.timeout_s, self._submit(self._owned_runtime(), request))
+        runtime, adapters = self._owned_runtime(), asked["adapters"]
+        texts = None if adapters is None else adapter_texts(adapters)
+        submitting = self._in_time(request.timeout_s, self._submit(runtime, request, texts))
         answers: list[Answer] | None = await (submitting if cancel is None else until_cancelled(cancel, submitting))
         first = answers[0] if answers else None
         answer = AsyncStream(self, first, cancel) if shape is None else AsyncParsedStream(self, first, cancel, shape)
@@ -307,13 +309,16 @@ class AsyncLLM:
         async with answer:
             return await answer.result()
 
-    async def _submit(self, runtime: Runtime, request: GenerationRequest) -> list[Answer]:
-        """With the texts of its documents."""
+    async def _submit(
+        self, runtime: Runtime, request: GenerationRequest, adapters: Sequence[str] | None
+    ) -> list[Answer]:
+        """With the texts of its documents. `adapters`: in place of the model's."""
         if request.messages is not None and any(message.media for message in request.messages):
             read = await with_texts(self._documents, request.messages, request.media)
             notes = request.notes + read.notes
             request = replace(request, messages=read.messages, media=read.files, notes=notes, documents=read.taken)
-        return await runtime.submit(self._name, [request])
+        name = self._name if adapters is None else await named(runtime.adapters, self.info.id, self.info, adapters)
+        return await runtime.submit(name, [request])
 
     async def _in_time(self, timeout_s: float | None, work: Coroutine[Any, Any, T]) -> T:
         """The worker's clock starts when the request arrives there; a restart of the model may come before that."""

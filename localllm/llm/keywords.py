@@ -58,7 +58,8 @@ class ToolArguments(TypedDict, total=False):
 
 
 class AnswerArguments(TypedDict, total=False):
-    """thinking_budget: token limit of `thought`. params: how to choose tokens; its fields may also be given as keywords
+    """adapters: LoRA adapters for this answer in place of those of the model, in the same forms; an empty list: none.
+    thinking_budget: token limit of `thought`. params: how to choose tokens; its fields may also be given as keywords
     (`temperature=0`), each in one of the two places.
     cache_prompt: whether cached prefixes may be reused. batch: served after all requests that are not, whatever their
     priority; these take its slot, and it goes on later. prediction: text that the answer probably repeats, for speed;
@@ -66,6 +67,7 @@ class AnswerArguments(TypedDict, total=False):
     cancel: ends the answer from any thread; the partial answer has the finish reason `cancelled`.
     """
 
+    adapters: Sequence[str] | str | None
     thinking_budget: int | None
     params: SamplingParams | None
     cache_prompt: bool

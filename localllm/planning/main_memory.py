@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from localllm.errors import InvalidParameter
 from localllm.planning import tuned
 from localllm.planning.draft_plan import DraftModel, beside, draft_bytes, states_bytes
 from localllm.planning.needs import embedding_bytes, need_bytes
 from localllm.planning.projector_plan import Projector, projector_bytes
 from localllm.planning.tuned import Tuning
-from localllm.types import LoadedModel, ModelInfo
+from localllm.types import AppliedAdapter, LoadedModel, ModelInfo
 from localllm.types.load_options import LoadOptions
 
 
@@ -38,6 +39,9 @@ class MainMemory:
         self._bytes = self._planned()
         self.embeds = not info.causal
         """Whether it embeds. Embedding is counted only once it was requested, unless the model does nothing else."""
+        self._adapters: dict[str, int] = {}
+        """Sizes of the adapters that requests have named, by digest."""
+        self._adapter_limit_mb = options.lora_mb
 
     @property
     def slots_bytes(self) -> int:
@@ -48,6 +52,23 @@ class MainMemory:
     def texts_bytes(self) -> int:
         """What embedding needs beside that."""
         return self._embedding_bytes if self.embeds else 0
+
+    @property
+    def adapter_bytes(self) -> int:
+        """What adapters need, in main memory or where the layers are that they change."""
+        return min(sum(self._adapters.values()), self._adapter_limit_mb * 10**6)
+
+    def use_adapters(self, together: Iterable[AppliedAdapter]) -> None:
+        """Count these from now on. Raises `InvalidParameter` if they have no room together."""
+        sizes = {each.digest: each.size_bytes for each in together if each.scale}
+        total = sum(sizes.values())
+        if total > self._adapter_limit_mb * 10**6:
+            raise InvalidParameter(
+                f"the request's adapters take {total / 1e6:,.0f} MB; at most {self._adapter_limit_mb:,} MB are loaded "
+                "at a time (lora_mb)",
+                param="model",
+            )
+        self._adapters |= sizes
 
     def drop_draft(self) -> None:
         """Count no draft from now on: it will not be loaded."""

@@ -49,10 +49,12 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     """The draft model, with all its buffers."""
     projector: int = 0
     """The encoder of pictures and sounds: weights, buffers, its process, and rows that are kept."""
+    adapters: int = 0
+    """LoRA adapters, which lie where the layers do that they change."""
 
     @property
     def total(self) -> int:
-        return self.weights + self.kv + self.compute + self.process + self.draft + self.projector
+        return self.weights + self.kv + self.compute + self.process + self.draft + self.projector + self.adapters
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,6 +138,7 @@ class Memory(NamedTuple):
     """Main memory."""
     draft: DraftModel | None
     projector: Projector | None = None
+    adapter_bytes: int = 0
 
 
 def fit_in_memory(
@@ -146,10 +149,12 @@ def fit_in_memory(
     free_bytes: int | None,
     draft: DraftModel | None = None,
     projector: Projector | None = None,
+    adapter_bytes: int = 0,
 ) -> Fit:
-    """`devices`: as listed by `localllm doctor`; `free_bytes`: main memory. Raises as `plan` does."""
+    """`devices`: as listed by `localllm doctor`; `free_bytes`: main memory; `adapter_bytes`: of LoRA adapters. Raises
+    as `plan` does."""
     options = with_rows(options, projector)
-    memory = Memory(devices, free_bytes, draft, projector)
+    memory = Memory(devices, free_bytes, draft, projector, adapter_bytes)
     shares = _shares(info, options, memory)
     fitting = all(share.fits for share in shares)
     cpu_experts, per_gb = _per_gb(info, options, memory)
@@ -235,6 +240,18 @@ def _all_fit(info: ModelInfo, options: LoadOptions, memory: Memory) -> bool:
 
 def _shares(info: ModelInfo, options: LoadOptions, memory: Memory) -> tuple[Share, ...]:
     """The need of a load on each GPU, then in main memory."""
+    *gpus, cpu = _shares_without_adapters(info, options, memory)
+    if not memory.adapter_bytes:
+        return (*gpus, cpu)
+    given = [memory.adapter_bytes * share.layers // (info.num_layers + 1) for share in gpus]
+    given.append(memory.adapter_bytes - sum(given))
+    return tuple(
+        msgspec.structs.replace(share, needs=msgspec.structs.replace(share.needs, adapters=size))
+        for share, size in zip((*gpus, cpu), given, strict=True)
+    )
+
+
+def _shares_without_adapters(info: ModelInfo, options: LoadOptions, memory: Memory) -> tuple[Share, ...]:
     options = beside(memory.draft, options)
     devices, free_bytes, on_gpu, in_main = memory.devices, memory.free_bytes, dict[str, int](), 0
     if memory.draft is not None:

@@ -7,7 +7,6 @@ there. Knows nothing of processes.
 
 from __future__ import annotations
 
-import datetime
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from localllm.registry.adapters.names import GivenAdapter, NamedAdapter, compose
 from localllm.registry.adapters.shelf import Shelf, StoredAdapter, digest_of
 from localllm.registry.names.model_names import DEFAULT_TAG, DEMO
 from localllm.settings.config import Settings
+from localllm.settings.sections import NamedVariant, title
 from localllm.system.worker_threads import Threads
 from localllm.types import AppliedAdapter, GenerationRequest, NumberedAdapter
 from localllm.types.states import AvailableModel
@@ -61,6 +61,7 @@ class AdapterNames:
 
     def __init__(self, settings: Settings) -> None:
         self._shelf = Shelf(settings.data_dir)
+        self._sections = settings.sections()
         self._given: dict[str, KnownAdapter] = {}
         self._stored: dict[str, KnownAdapter] = {}
         self._stamp = -1
@@ -69,6 +70,10 @@ class AdapterNames:
         self._defaults: dict[str, tuple[AppliedAdapter, ...]] = {}
         """Of requests that name no adapters, by the id of the model."""
         self._checked: set[tuple[str, Path, int]] = set()
+        self._digests: dict[tuple[Path, int, int], str] = {}
+        """Of files that were given, by path, size and time of the last change."""
+        self._sizes: dict[str, int] = {}
+        """Of the tensors of files that were checked, by digest."""
         self._threads = Threads("adapters", 2)
 
     def variant(self, name: str) -> Variant | None:
@@ -78,6 +83,8 @@ class AdapterNames:
         range.
         """
         name = name.removesuffix(f":{DEFAULT_TAG}")
+        if (made := self._sections.variants().get(name)) is not None:
+            return self._of_section(name, made)
         if (known := self._all().get(name)) is not None:
             return Variant(name, known.base, ((known, known.scale),))
         parts = composed(name) if "+" in name else None
@@ -87,6 +94,17 @@ class AdapterNames:
         begun = self.variant(head)
         base, before = (head, ()) if begun is None else (begun.base, begun.adapters)
         return Variant(name, base, (*before, *(self._named(base, each) for each in adapters)))
+
+    def _of_section(self, name: str, made: NamedVariant) -> Variant:
+        try:
+            found = self.variant("+".join((made.base, *made.adapters)))
+        except ModelNotFound as error:
+            raise ModelNotFound(f"{title(name)} in config.toml: {error.message}", param="model") from None
+        if found is None:
+            raise InvalidParameter(
+                f"{title(name)} in config.toml: adapters has another form than NAME or NAME:SCALE", param="adapters"
+            )
+        return found._replace(name=name)
 
     def shown(self, name: str, id: str) -> str:
         """The id of the model that a name asks for, whose base has this `id`: the name itself if it has adapters."""
@@ -102,7 +120,9 @@ class AdapterNames:
 
     def of(self, base: str) -> list[KnownAdapter]:
         """The adapters of a model, in the order in which they were given, then by name."""
-        own = [each for each in self._all().values() if resolve.among({each.base}, base)]
+        known = self._all().values()
+        same = {each for each in {adapter.base for adapter in known} if resolve.among({each}, base)}
+        own = [each for each in known if each.base in same]
         names = {each.name for each in own}
         bundled = BUNDLED if resolve.among({DEMO}, base) else ()
         return [*own, *(self._carried(name) for name in bundled if name not in names)]
@@ -115,6 +135,25 @@ class AdapterNames:
 
     def listed(self) -> list[AvailableModel]:
         """As models of this machine."""
+        return [*self._listed_adapters(), *(self._listed_section(name) for name in self._sections.variants())]
+
+    def _listed_section(self, name: str) -> AvailableModel:
+        model = AvailableModel(id=name, size_bytes=0, created_unix_s=0, source="config.toml")
+        try:
+            variant = self.variant(name)
+        except (ModelNotFound, InvalidParameter) as error:
+            return msgspec.structs.replace(model, problem=error.message)
+        assert variant is not None
+        adapters = [adapter for adapter, _ in variant.adapters]
+        return msgspec.structs.replace(
+            model,
+            base=adapters[0].base,
+            size_bytes=sum(adapter.size_bytes for adapter in adapters),
+            created_unix_s=max(adapter.created_unix_s for adapter in adapters),
+        )
+
+    def _listed_adapters(self) -> list[AvailableModel]:
+        sections = self._sections.variants()
         return [
             AvailableModel(
                 id=each.name,
@@ -124,6 +163,7 @@ class AdapterNames:
                 base=each.base,
             )
             for each in self._all().values()
+            if each.name not in sections
         ]
 
     def is_stored(self, name: str) -> bool:
@@ -140,7 +180,7 @@ class AdapterNames:
         found = []
         for each in given:
             taken = self._all().get(each.name)
-            digest = (await self._threads.run(digest_of, each.path)).hex
+            digest = await self._digest_of(each.path)
             if taken is not None and (taken.base, taken.digest) != (base, digest):
                 raise InvalidParameter(f"an adapter is already called {each.name}; write NAME=FILE", param="lora")
             path, status = each.path.absolute(), each.path.stat()
@@ -151,6 +191,13 @@ class AdapterNames:
             self._given[each.name] = known
             found.append(known)
         return found
+
+    async def _digest_of(self, path: Path) -> str:
+        """Read once, as long as the file does not change. Raises `InvalidModelFile`."""
+        key = _stamp_of(path)
+        if key not in self._digests:
+            self._digests[key] = (await self._threads.run(digest_of, path)).hex
+        return self._digests[key]
 
     async def under(
         self, variant: Variant | None, requests: Sequence[GenerationRequest], base_id: str, base_path: Path
@@ -173,7 +220,7 @@ class AdapterNames:
         ]
         for adapter in {adapter.digest: adapter for each in made for adapter in each.adapters or ()}.values():
             await self._check_file(Path(adapter.path), adapter.digest, base_path)
-        return made
+        return [msgspec.structs.replace(each, adapters=tuple(map(self._sized, each.adapters or ()))) for each in made]
 
     def numbered(self, base: str, asked: Sequence[NumberedAdapter]) -> tuple[AppliedAdapter, ...]:
         """Adapters of a model by their places in `of`. Raises `InvalidParameter`."""
@@ -230,8 +277,10 @@ class AdapterNames:
     def _carried(self, name: str) -> KnownAdapter:
         if name not in self._bundled:
             path = resolve.carried(BUNDLED[name])
-            size = path.stat().st_size
-            self._bundled[name] = KnownAdapter(name, DEMO, path, digest_of(path).hex, 1.0, size, source=path.name)
+            status, digest = path.stat(), digest_of(path).hex
+            self._bundled[name] = KnownAdapter(
+                name, DEMO, path, digest, 1.0, status.st_size, int(status.st_mtime), path.name
+            )
         return self._bundled[name]
 
     async def _check(self, adapter: KnownAdapter, base_path: Path) -> None:
@@ -244,15 +293,16 @@ class AdapterNames:
         except OSError:
             key = (digest, base_path, 0)
         if key not in self._checked:
-            await self._threads.run(read_adapter, path, base_path)
+            info = await self._threads.run(read_adapter, path, base_path)
             self._checked.add(key)
+            self._sizes[digest] = info.size_bytes
+
+    def _sized(self, adapter: AppliedAdapter) -> AppliedAdapter:
+        """With the size that its file was found to have."""
+        return msgspec.structs.replace(adapter, size_bytes=self._sizes[adapter.digest])
 
 
 def _known(shelf: Shelf, stored: StoredAdapter) -> KnownAdapter:
-    try:
-        created = int(datetime.datetime.fromisoformat(stored.created_at).timestamp())
-    except ValueError:
-        created = 0
     return KnownAdapter(
         stored.name,
         stored.base,
@@ -260,9 +310,18 @@ def _known(shelf: Shelf, stored: StoredAdapter) -> KnownAdapter:
         stored.digest.hex,
         stored.scale,
         stored.size_bytes,
-        created,
+        stored.created_unix_s,
         stored.source,
     )
+
+
+def _stamp_of(path: Path) -> tuple[Path, int, int]:
+    """Another one after the file has changed."""
+    try:
+        status = path.stat()
+    except OSError:
+        return path, 0, 0
+    return path.absolute(), status.st_size, status.st_mtime_ns
 
 
 def _applied(adapter: KnownAdapter, scale: float) -> AppliedAdapter:

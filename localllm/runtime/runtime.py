@@ -119,7 +119,7 @@ class Runtime(Questions):
 
     def available(self) -> Sequence[AvailableModel]:
         """The models on this machine, loaded or not. Reads files, so call it in a thread."""
-        return [*self._finder.available(), *self.adapters.listed()]
+        return [*self._finder.available(), *(each for each in self.adapters.listed() if each.problem is None)]
 
     def listed(self) -> Sequence[AvailableModel]:
         """The same, with models that cannot be used and their `problem`."""
@@ -198,6 +198,7 @@ class Runtime(Questions):
         requests, session = await self._session_for(model_id, requests, keep_alive_s)
         loaded = session.ready.result()
         requests = await self.adapters.under(variant, requests, loaded.id, Path(loaded.path))
+        self._supervisor.will_adapt(loaded.id, requests)
         is_batch = all(request.batch for request in requests)
         session.check_room(
             len(requests), is_batch=is_batch

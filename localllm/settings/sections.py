@@ -43,6 +43,19 @@ class OwnSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = ""
     aliases: Annotated[tuple[str, ...], own("Further names under which it answers", "NAMES")] = ()
     system: Annotated[str, own("System message of chats that have none", "TEXT")] = ""
+    base: Annotated[
+        str,
+        own(
+            "The model that this name is under LoRA adapters",
+            "MODEL",
+            who="machine",
+            more="Such a section has `adapters` and nothing else but `aliases`.",
+        ),
+    ] = ""
+    adapters: Annotated[
+        tuple[str, ...],
+        own("Its adapters, each NAME or NAME:SCALE of those of `base`", "NAMES", who="machine"),
+    ] = ()
 
 
 _NOT_SET = ("logprobs", "prompt_logprobs", "logit_bias")
@@ -73,6 +86,14 @@ class Section(NamedTuple):
     @property
     def is_pattern(self) -> bool:
         return is_pattern(self.name)
+
+
+class NamedVariant(NamedTuple):
+    """A name that a section makes, of a model under adapters."""
+
+    base: str
+    adapters: tuple[str, ...]
+    """Each NAME or NAME:SCALE."""
 
 
 class SectionValue(NamedTuple):
@@ -107,6 +128,12 @@ def parse(tables: Any, where: str, check: Check) -> tuple[Section, ...]:
                     param="aliases",
                 )
             owners[alias] = section.name
+    made = {section.name for section in found if "base" in section.values}
+    for section in found:
+        if section.values.get("base", "").partition("+")[0] in made:
+            raise InvalidParameter(
+                f"{where}, {title(section.name)}: base must be a model, not another name under adapters", param="base"
+            )
     return found
 
 
@@ -119,6 +146,7 @@ def _values(name: str, table: Mapping[str, Any], where: str, check: Check) -> di
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(KEYS)}"
             raise InvalidParameter(f"{source} has an unknown key {key!r}; {hint}", param=key)
         values[key] = _value(name, key, value, source)
+    _check_variant(name, values, source)
     try:
         check({key: value for key, value in values.items() if key in LOADING})
         sampling_of(values)
@@ -127,12 +155,31 @@ def _values(name: str, table: Mapping[str, Any], where: str, check: Check) -> di
     return values
 
 
+def _check_variant(name: str, values: Mapping[str, Any], source: str) -> None:
+    """Raises `InvalidParameter` for a section that makes no name of a model under adapters, although it begins to."""
+    if "base" not in values and "adapters" not in values:
+        return
+    problem = None
+    if is_pattern(name):
+        problem = "a pattern cannot be a model under adapters", "base"
+    elif not values.get("base", "").strip() or values["base"] == name:
+        problem = "base names the model that is under these adapters", "base"
+    elif not values.get("adapters"):
+        problem = 'adapters names adapters of the base, such as adapters = ["style:0.8"]', "adapters"
+    elif others := [key for key in values if key not in ("base", "adapters", "aliases")]:
+        problem = f"a model under adapters has its base's {others[0]}; set it in {title(values['base'])}", others[0]
+    if problem is not None:
+        raise InvalidParameter(f"{source}: {problem[0]}", param=problem[1])
+
+
 def _value(name: str, key: str, value: Any, source: str) -> Any:
     if key == "keep_alive":
         try:
             return keep_alive_seconds(converted(key, float | str, value, source))
         except InvalidParameter as error:
             raise InvalidParameter(f"{source}: {error.message}", param=key) from error
+    if key == "adapters":
+        return tuple(converted(key, list[str], value, source))
     if key != "aliases":
         return converted(key, DECLARED[key].type, value, source)
     aliases = converted(key, list[str], value, source)
@@ -167,6 +214,11 @@ class Sections:
         # The most specific last, so that its values win.
         self._found = sorted(found, key=lambda section: (not section.is_pattern, len(section.name)))
         self._aliases = {alias: section.name for section in found for alias in section.values.get("aliases", ())}
+        self._variants = {
+            section.name: NamedVariant(section.values["base"], section.values["adapters"])
+            for section in found
+            if "base" in section.values
+        }
 
     def __bool__(self) -> bool:
         return bool(self._found)
@@ -187,6 +239,11 @@ class Sections:
         """The id of the model with this alias; any other name is returned unchanged."""
         self._refresh()
         return self._aliases.get(name, name)
+
+    def variants(self) -> dict[str, NamedVariant]:
+        """The names that sections make, of models under adapters."""
+        self._refresh()
+        return self._variants
 
     def defaults(self, id: str, below: ModelDefaults) -> ModelDefaults:
         """Defaults for requests: the settings for the model, which override the model's own.

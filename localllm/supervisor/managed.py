@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -30,7 +30,7 @@ from localllm.supervisor.owner import Owner
 from localllm.supervisor.retries import Retries
 from localllm.supervisor.session import Session, SessionLimits
 from localllm.supervisor.session_observer import SessionObserver
-from localllm.types import Finish, LoadedModel
+from localllm.types import AppliedAdapter, Finish, LoadedModel
 from localllm.types.load_options import LoadOptions
 from localllm.types.states import ModelPhase, RunningModel
 from localllm.worker.command import worker_command
@@ -105,7 +105,9 @@ class ManagedModel(SessionObserver):
     @property
     def need_bytes(self) -> int:
         """Main memory."""
-        return self.on_devices.main_bytes(self._memory.slots_bytes) + self._memory.texts_bytes
+        adapters = self._memory.adapter_bytes
+        on_cpu = adapters - sum(self.on_devices.spread(adapters).values()) if adapters else 0
+        return self.on_devices.main_bytes(self._memory.slots_bytes) + self._memory.texts_bytes + on_cpu
 
     @property
     def draft(self) -> DraftModel | None:
@@ -124,6 +126,11 @@ class ManagedModel(SessionObserver):
     def will_embed(self) -> None:
         """Count the memory for embedding from now on: texts are about to be embedded."""
         self._memory.embeds = True
+
+    def will_adapt(self, adapters: Iterable[AppliedAdapter]) -> None:
+        """Count the memory for these from now on: a request is about to be computed under them. Raises
+        `InvalidParameter` if they have no room together."""
+        self._memory.use_adapters(adapters)
 
     @property
     def answers(self) -> bool:
@@ -161,8 +168,9 @@ class ManagedModel(SessionObserver):
             id=self.id,
             phase="unloading" if self._closing else phase,
             memory_bytes=self.need_bytes,
-            device_bytes=self.on_devices.device_bytes() if self._session is not None else {},
+            device_bytes=self.on_devices.device_bytes(self._memory.adapter_bytes) if self._session is not None else {},
             media_bytes=self._memory.projector_bytes,
+            adapter_bytes=self._memory.adapter_bytes,
             num_requests=self.num_requests,
             idle_s=round(idle_s, 3),
             expires_in_s=None if stays else round(max(0.0, self._keep_alive_s - idle_s), 3),

@@ -140,6 +140,15 @@ class OnDevices:
         gone = sum(share.weights + share.kv for share in (*there, *_shares_of(draft)))
         return max(0, alone - gone - sum(share.total for share in _shares_of(projector)))
 
+    def spread(self, num_bytes: int) -> dict[str, int]:
+        """How many of these lie on each GPU, if they are spread over all layers."""
+        shares = () if self.placement is None else self.placement.shares
+        return {
+            share.device: num_bytes * share.layers // self.every
+            for share in shares
+            if share.device != CPU and share.layers
+        }
+
     def free_draft(self) -> None:
         """To be called when its worker has no draft any more; the next load places one again."""
         draft, self.draft = self.draft, None
@@ -170,9 +179,9 @@ class OnDevices:
         """To be called when its process has ended."""
         self._ledger.release(self._id)
 
-    def device_bytes(self) -> dict[str, int]:
-        """Its planned memory on each GPU."""
-        found: dict[str, int] = {}
+    def device_bytes(self, spread_bytes: int = 0) -> dict[str, int]:
+        """Its planned memory on each GPU, with its share of what is spread over the layers besides."""
+        found = self.spread(spread_bytes) if spread_bytes else {}
         own = self.placement.shares if self.placement else ()
         for share in (*own, *_shares_of(self.draft, self.projector)):
             if share.device != CPU and share.total:

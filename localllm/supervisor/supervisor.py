@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -36,7 +36,7 @@ from localllm.supervisor.managed import FOREVER_S, ManagedModel, OnProgress
 from localllm.supervisor.observer import Observer
 from localllm.supervisor.session import Session
 from localllm.system import memory
-from localllm.types import LoadedModel, ModelInfo
+from localllm.types import GenerationRequest, LoadedModel, ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.types.states import RunningModel
 
@@ -157,6 +157,14 @@ class Supervisor:
         session = await self.acquire(id, keep_alive_s, is_claimed=is_claimed)
         self._models[id].will_embed()
         return session
+
+    def will_adapt(self, id: str, requests: Sequence[GenerationRequest]) -> None:
+        """Count the adapters of these requests, about to be submitted to a loaded model, in its memory. Raises
+        `InvalidParameter` if those of one request have no room."""
+        if (model := self._models.get(id)) is not None:
+            for request in requests:
+                if request.adapters:
+                    model.will_adapt(request.adapters)
 
     def watched(self, id: str) -> Session:
         """The session of a model that answers now, for callers that only inspect it: this does not count as use. Raises

@@ -97,6 +97,11 @@ class Loading(msgspec.Struct, frozen=True, kw_only=True):
         "RAM for the KV cache of idle chats", "MB", 0, 2**24, affects_speed=False,
         more="For conversations evicted from their slots, and for checkpoints; 0: none."
     )] = 2048
+    lora_mb: Annotated[int, memory(
+        "Memory for loaded LoRA adapters", "MB", 1, 2**24, affects_speed=False,
+        more="Those that were not used for longest are freed beyond this. A request whose adapters are larger together "
+        "is refused."
+    )] = 1024
     checkpoints: Annotated[int, memory(
         "Checkpoints per chat, for models that cannot roll back tokens", "N", 0, 256, affects_speed=False,
         more="Recurrent models and sliding windows return to checkpoints instead of computing a prompt again; 0: none."

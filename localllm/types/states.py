@@ -30,6 +30,8 @@ class RunningModel(msgspec.Struct, frozen=True, kw_only=True):
     """Estimated memory reserved for it on each GPU."""
     media_bytes: int = 0
     """How much of both is reserved for its encoder of pictures and sounds, which takes it with the first one."""
+    adapter_bytes: int = 0
+    """How much of both the LoRA adapters take that requests named so far, within the limit for them."""
 
 
 class ModelEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -120,6 +122,8 @@ class NewModel(msgspec.Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...] = ()
     quantize: str | None = None
     """Type to convert the tensors to."""
+    adapters: dict[str, str] = {}
+    """The name of an adapter's file -> the digest under which it was uploaded; the base is then under it."""
 
 
 class MakeState(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,6 +205,23 @@ class MediaStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the encoder has a process, which holds the projector."""
 
 
+class AdapterStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """LoRA adapters in a model's process since the model was loaded. Also in replies to clients."""
+
+    loaded: int = 0
+    """Adapters in memory."""
+    loaded_bytes: int = 0
+    """Size of their tensors."""
+    limit_bytes: int = 0
+    """How much of that stays, at most."""
+    switches: int = 0
+    """How often another set of adapters was put in force."""
+    loads: int = 0
+    """How often an adapter was read from its file."""
+    evictions: int = 0
+    """How often one was freed for others."""
+
+
 class EngineStatus(msgspec.Struct, frozen=True):
     """Snapshot of a model's engine between two steps."""
 
@@ -219,6 +240,8 @@ class EngineStatus(msgspec.Struct, frozen=True):
     preemptions: Preemptions = Preemptions()
     media: MediaStatus | None = None
     """None: the model reads only text."""
+    adapters: AdapterStatus | None = None
+    """None: no request was computed under adapters."""
 
     @property
     def num_without_slot(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from localllm.types.states import AvailableModel, MediaStatus, ModelPhase, PullState
+from localllm.types.states import AdapterStatus, AvailableModel, MediaStatus, ModelPhase, PullState
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +90,10 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     """How much of that memory is reserved for its encoder of pictures and sounds, if it has one."""
     media: MediaStatus | msgspec.UnsetType = msgspec.UNSET
     """What that encoder has done; unset also while the model does not respond."""
+    adapter_bytes: int | msgspec.UnsetType = msgspec.UNSET
+    """How much of that memory LoRA adapters take, if requests have named any."""
+    adapters: AdapterStatus | msgspec.UnsetType = msgspec.UNSET
+    """Those in its process; unset also while the model does not respond."""
     reads: list[str] | msgspec.UnsetType = msgspec.UNSET
     """What it reads beside text, if anything: `image`, `audio`."""
     placement_note: str | msgspec.UnsetType = msgspec.UNSET

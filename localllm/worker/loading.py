@@ -221,6 +221,7 @@ def _backend(
         threads=threads,
         attention=Attention(attention.flash_attn, rope_of(options)),
         kept=kept,
+        adapter_bytes=options.lora_mb * 10**6,
     )
 
 

@@ -185,7 +185,7 @@ class Worker:
         elif isinstance(message, Submit):
             if self._adapters is not None:
                 for each in message.request.adapters or ():
-                    self._adapters.know(each.digest, Path(each.path))
+                    self._adapters.know(each.digest, Path(each.path), each.size_bytes)
             self._preparer.submit(message)
         elif isinstance(message, File):
             self._preparer.put(message)

@@ -16,6 +16,7 @@ from localllm import LLM, InvalidParameter, ModelNotFound
 from localllm.client.api import Client
 from localllm.client.sidecar import Sidecar
 from localllm.registry.resolve import carried
+from localllm.types.states import AdapterStatus
 
 PIRATE = carried("demo-pirate-lora.gguf")
 ASK = [{"role": "user", "content": "What can you do?"}]
@@ -66,7 +67,11 @@ def test_every_dialect_knows_the_names_and_one_worker_answers(server: Sidecar, h
         assert dialect(http, "demo") == plain
     assert ollama(http, "sailor:latest") == pirate
     with Client(server.url, server.token) as client:
-        assert len(client.processes()) == 1
+        (process,) = client.processes()
+        assert isinstance(process.adapters, AdapterStatus)
+        assert (process.adapters.loaded, process.adapter_bytes) == (1, process.adapters.loaded_bytes)
+        assert 200_000 < process.adapters.loaded_bytes < PIRATE.stat().st_size
+        assert process.adapters.switches >= 4
         assert client.load("sailor") == "sailor"
 
 
@@ -131,6 +136,10 @@ def test_a_program_gives_names_and_files(home: Path) -> None:
     assert said(adapters=[f"{PIRATE}:0"]) == plain
     with LLM("demo+pirate", threads=1, slots=1, home=home) as llm:
         assert llm.chat(ASK, temperature=0, max_tokens=40).text == pirate
+        for given, text in (([], plain), ("pirate:0", plain), (f"x={PIRATE}", pirate), ("x:0", plain), (None, pirate)):
+            assert llm.chat(ASK, temperature=0, max_tokens=40, adapters=given).text == text, given
+        with pytest.raises(ModelNotFound, match="no adapter called 'poet'"):
+            llm.complete("x", adapters=["poet"])
     with pytest.raises(ModelNotFound, match="no adapter called 'poet'"):
         said(adapters="poet")
     with pytest.raises(InvalidParameter, match="adapters takes"):
@@ -158,6 +167,8 @@ def test_commands_add_create_list_and_remove(home: Path, tmp_path: Path) -> None
         assert (listed["boatswain"], listed["demo"]) == ("demo", None)
         said = localllm("run", "boatswain", "What can you do?", "--temperature=0", "--max-tokens=40")
         assert "Arr" in said or "Ahoy" in said
+        needs = [json.loads(localllm("fit", model, "--json"))["need_bytes"] for model in ("boatswain", "demo")]
+        assert 200_000 < needs[0] - needs[1] < PIRATE.stat().st_size
         given = localllm("run", "demo", f"--lora={PIRATE}", "What can you do?", "--temperature=0", "--max-tokens=40")
         assert given == said
     finally:

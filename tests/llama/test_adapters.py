@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +19,13 @@ from localllm.engine.engine import StepOutput
 from localllm.engine.requests.adapters import NO_ADAPTERS, AdapterSet, ScaledAdapter
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import Ending, ReportOptions, Request, Reuse
-from localllm.gguf.adapters import read_adapter
+from localllm.gguf.adapters import adapter_info, read_adapter
 from localllm.gguf.header import read_header
 from localllm.gguf.kinds import text_of
 from localllm.llama import library
 from localllm.llama.backend import LlamaBackend
 from localllm.types import Finish, ResolvedSampling
+from localllm.types.states import AdapterStatus
 from tests.llama.test_kv_reuse import opened
 from tests.models import families
 from tests.models.builder import Builder
@@ -44,9 +47,29 @@ def backend(
     folder = tmp_path_factory.mktemp("adapters")
     with opened(loaded_library, tiny_model) as backend:
         for seed, name in enumerate(("one", "two"), 1):
-            backend.adapters.know(name, write_lora(folder / f"{name}.gguf", seed=seed))
+            know(backend, name, write_lora(folder / f"{name}.gguf", seed=seed))
         yield backend
         backend.decoder.use_adapters(NO_ADAPTERS)
+
+
+def know(backend: LlamaBackend, name: str, path: Path) -> None:
+    backend.adapters.know(name, path, adapter_info(read_header(path)).size_bytes)
+
+
+def loaded(backend: LlamaBackend) -> AdapterStatus:
+    status = backend.decoder.adapter_status
+    assert status is not None
+    return status
+
+
+@contextmanager
+def limited(backend: LlamaBackend, most: int) -> Iterator[None]:
+    """At most so many bytes of adapters stay."""
+    backend.adapters._max_bytes, before = most, backend.adapters._max_bytes
+    try:
+        yield
+    finally:
+        backend.adapters._max_bytes = before
 
 
 def logits(backend: LlamaBackend, adapters: AdapterSet) -> npt.NDArray[np.float32]:
@@ -68,25 +91,44 @@ def test_each_set_has_logits_of_its_own_and_none_are_those_without_adapters(back
 
 
 def test_adapters_are_loaded_when_needed_and_the_least_recently_used_are_freed(backend: LlamaBackend) -> None:
-    adapters, before = backend.adapters, logits(backend, ONE)
-    size = adapters.num_bytes // adapters.num_loaded
-    adapters._max_bytes, most = size, adapters._max_bytes
-    try:
+    before, status = logits(backend, ONE), loaded(backend)
+    size = status.loaded_bytes // status.loaded
+    with limited(backend, size):
         backend.decoder.use_adapters(TWO)
-        assert (adapters.num_loaded, adapters.num_bytes) == (1, size)
+        assert (loaded(backend).loaded, loaded(backend).loaded_bytes) == (1, size)
         assert np.array_equal(logits(backend, ONE), before)
+    with limited(backend, 2 * size):
         backend.decoder.use_adapters(SETS["both"])
-        assert adapters.num_loaded == 2
-    finally:
-        adapters._max_bytes = most
+        assert loaded(backend).loaded == 2
+    assert loaded(backend).evictions >= status.evictions + 2
+
+
+def test_twenty_of_many_adapters_used_by_lot_take_no_more_memory_than_their_limit(
+    backend: LlamaBackend, tmp_path: Path
+) -> None:
+    whole = bytearray(write_lora(tmp_path / "0.gguf").read_bytes())
+    size, lot = adapter_info(read_header(tmp_path / "0.gguf")).size_bytes, random.Random(50)
+    for number in range(500):
+        whole[-4:] = np.float32(number / 100).tobytes()
+        (tmp_path / f"{number}.gguf").write_bytes(whole)
+        backend.adapters.know(str(number), tmp_path / f"{number}.gguf", size)
+    used, rows = lot.sample(range(500), 20), {}
+    with limited(backend, 5 * size):
+        for number in lot.choices(used, k=100):
+            row = logits(backend, (ScaledAdapter(str(number), 1.0),))
+            assert loaded(backend).loaded_bytes <= 5 * size
+            assert np.array_equal(row, rows.setdefault(number, row))
+        backend.decoder.use_adapters(NO_ADAPTERS)
+    assert len(rows) == 20
+    assert len({row.tobytes() for row in rows.values()}) == 20
 
 
 def test_an_adapter_that_is_not_there_leaves_the_set_in_force_as_it_was(backend: LlamaBackend, tmp_path: Path) -> None:
     before = logits(backend, ONE)
-    backend.adapters.know("gone", tmp_path / "gone.gguf")
-    backend.adapters.know("broken", tmp_path / "broken.gguf")
+    backend.adapters.know("gone", tmp_path / "gone.gguf", 1)
+    backend.adapters.know("broken", tmp_path / "broken.gguf", 1)
     (tmp_path / "broken.gguf").write_bytes(b"GGUF")
-    for name, reason in (("gone", "cannot be read"), ("broken", "could not load"), ("unknown", "was announced")):
+    for name, reason in (("gone", "is gone"), ("broken", "could not load"), ("unknown", "was announced")):
         with pytest.raises(BackendError, match=reason):
             backend.decoder.use_adapters((ScaledAdapter(name, 1.0),))
     assert np.array_equal(logits(backend, ONE), before)
@@ -171,7 +213,7 @@ def test_sets_at_once_answer_as_alone_on_every_memory(
         for seed, name in enumerate(("one", "two"), 1):
             path = write_for(base, tmp_path / f"{name}.gguf", seed=seed)
             assert read_adapter(path, base).num_matrices > 0
-            backend.adapters.know(name, path)
+            know(backend, name, path)
         check_sets_at_once(backend)
 
 

@@ -41,6 +41,7 @@ from localllm.types.conversation import Conversation
 from localllm.types.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 from localllm.types.load_options import LoadOptions
 from localllm.types.states import (
+    AdapterStatus,
     AvailableModel,
     EngineStatus,
     MakeState,
@@ -233,6 +234,7 @@ class FakeRuntime(Runtime):
                 phase="ready",
                 memory_bytes=1000,
                 media_bytes=250,
+                adapter_bytes=300,
                 num_requests=1,
                 idle_s=0.0,
                 expires_in_s=None,
@@ -364,8 +366,9 @@ class FakeRuntime(Runtime):
         slots, guesses = (busy, *[SlotStatus(None, num_held=5)] * 3), (SourceGuesses("lookup", 50, 40),)
         preemptions = Preemptions(total=7, recomputed=1)
         return EngineStatus(
-            slots, 2, 99, 4096, 1, num_threads=3, guesses=guesses, preemptions=preemptions, media=self.media
-        )
+            slots, 2, 99, 4096, 1, num_threads=3, guesses=guesses, preemptions=preemptions, media=self.media,
+            adapters=AdapterStatus(loaded=2, loaded_bytes=200, limit_bytes=400, switches=9, loads=5, evictions=3),
+        )  # fmt: skip
 
     async def save_slot(self, model_id: str, slot: int, name: str) -> SlotTransfer:
         """Its slots hold as many tokens as their number, and a byte for each."""

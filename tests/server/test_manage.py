@@ -36,8 +36,10 @@ def posted(served: Served, path: str, body: dict[str, Any]) -> list[dict[str, An
 def test_ps_says_what_is_loaded_and_not_where_its_file_lies(served: Served) -> None:
     response = served.http.get("/localllm/ps")
     assert response.json()["models"] == [
-        {"model": "tiny", "status": "ready", "memory_bytes": 1000, "media_bytes": 250, "requests": 1, "idle_s": 0.0,
-         "expires_in_s": None, "pid": 4711, "ctx": 512, "slots": 4, "layers_per_device": {"CPU": 3}}
+        {"model": "tiny", "status": "ready", "memory_bytes": 1000, "media_bytes": 250, "adapter_bytes": 300,
+         "requests": 1, "idle_s": 0.0, "expires_in_s": None, "pid": 4711, "ctx": 512, "slots": 4,
+         "layers_per_device": {"CPU": 3},
+         "adapters": {"loaded": 2, "loaded_bytes": 200, "limit_bytes": 400, "switches": 9, "loads": 5, "evictions": 3}}
     ]  # fmt: skip
     assert "secret" not in response.text
 

@@ -20,6 +20,7 @@ from localllm.registry.fetch.net import Net
 from localllm.registry.listing import store_of
 from localllm.registry.manifest import Manifest
 from localllm.registry.names.model_names import RegistryName, parse
+from localllm.registry.resolve import carried
 from localllm.registry.sources import oci
 from localllm.settings.config import Settings
 from tests.homes import share_findings
@@ -295,6 +296,17 @@ def test_the_shown_modelfile_can_always_be_read_and_says_what_it_cannot_hold(oll
         assert (ollama.manifest("unquoted").system, ollama.manifest("unquoted").stop) == (text, (text,))
 
 
+def test_an_adapter_that_is_sent_makes_a_model_and_another_models_is_refused(ollama: Ollama, tmp_path: Path) -> None:
+    pirate = ollama.sent(carried("demo-pirate-lora.gguf").read_bytes())
+    statuses = ollama.made(model="corsair", **{"from": "demo"}, adapters={"pirate.gguf": pirate})
+    assert statuses[-1] == "success"
+    assert "corsair:latest" in [model["name"] for model in ollama.http.get("/api/tags").json()["models"]]
+    other = ollama.sent(write_lora(tmp_path / "other.gguf").read_bytes())
+    response = ollama.create(model="other", **{"from": "demo"}, adapters={"other.gguf": other})
+    assert "adapters: other.gguf: tensor 'blk.0.attn_q.weight.lora_a' has the shape" in response.text
+    assert ollama.http.request("DELETE", "/api/delete", json={"model": "corsair"}).status_code == 200
+
+
 NOBODY = "sha256:" + "0" * 64
 
 
@@ -311,7 +323,12 @@ NOBODY = "sha256:" + "0" * 64
          "this template cannot be translated to Jinja: the Go template, line 1, column 18: the field .Wishes is not "
          "supported; write it in Jinja, or remove it to use the model's own template"),
         ({"model": "x", "from": "demo", "adapters": {"a": NOBODY}}, 400,
-         "adapters is not supported: LoRA adapters cannot be applied yet; leave it out or send {}"),
+         f"adapters: {NOBODY} (a) has not been uploaded; send it to /api/blobs first"),
+        ({"model": "x", "from": "demo", "adapters": {"a": NOBODY}, "system": "y"}, 400,
+         "a model under an adapter has its base's system; leave out system, or create a base with it first"),
+        ({"model": "x", "adapters": {"a": NOBODY}}, 400, "give either from (the name of a model) or files"),
+        ({"model": "x", "from": "demo", "adapters": {"a": NOBODY, "b": NOBODY}}, 400,
+         "adapters has 2 files; one GGUF file is taken"),
         ({"model": "x", "from": "demo", "draft_files": {"a": NOBODY}}, 400,
          "draft_files is not supported: a draft model is a setting of the server (draft), not a part of a model; "
          "leave it out or send {}"),

@@ -29,6 +29,7 @@ from localllm.cli.render.progress import LoadProgress
 from localllm.cli.shared import config, report
 from localllm.client.sidecar import Sidecar
 from localllm.errors import InvalidParameter, sentence_of
+from localllm.registry.adapters.names import with_given
 from localllm.system import cpu as system_cpu
 from localllm.system import machine
 
@@ -178,7 +179,8 @@ def _own_server(options: BenchOptions, plan: Plan) -> Iterator[_Endpoint]:
         # The model's context is smaller than this safe estimate: use all of it.
         sidecar = _start(options.target, {**load, "ctx": None}, verbose=settings.verbose)
     with sidecar:
-        yield _Endpoint(f"{sidecar.url}/v1", sidecar.token, sidecar.ready.model)
+        model = sidecar.ready.model
+        yield _Endpoint(f"{sidecar.url}/v1", sidecar.token, model and with_given(model, settings.lora))
 
 
 def _start(model: str, load: Mapping[str, Any], *, verbose: bool) -> Sidecar:

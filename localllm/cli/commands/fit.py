@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -14,6 +15,8 @@ from localllm.cli.shared.devices import MachineReport, seen_of
 from localllm.errors import ModelNotFound
 from localllm.planning.speeds import NotPredicted, Speed
 from localllm.planning.tuned import Tuning, Tunings, match, place_of
+from localllm.registry.adapters.names import parse_all_given
+from localllm.runtime.adapters import AdapterNames
 from localllm.settings.config import Settings
 from localllm.system import memory
 from localllm.types import ModelInfo
@@ -31,10 +34,16 @@ DOES_NOT_FIT = 1
 def show_fit(settings: Settings, model: str, *, as_json: bool) -> int:
     """Print to stdout; returns 0 if it fits, else 1. Raises `ModelNotFound`, `InvalidParameter`, `PullFailed`."""
     settings.load_options()  # conflicting settings are an error before anything is looked up
-    model = settings.sections().model_named(model)
+    names = AdapterNames(settings)
+    variant = names.variant(settings.sections().model_named(model))
+    model = settings.sections().model_named(model) if variant is None else variant.base
+    adapters = [] if variant is None else [adapter.path for adapter, scale in variant.adapters if scale]
+    adapters += [each.path for each in parse_all_given(settings.lora) if each.scale]
     try:
-        here = _local(settings, model)
+        here = _local(settings, model, adapters)
     except ModelNotFound:
+        if adapters:
+            raise
         found = _offers(settings, model)
         return _show_table(settings, found, as_json=as_json)
     own = settings.for_model(here.id)
@@ -53,11 +62,14 @@ class _Here(NamedTuple):
     """The context length in its manifest."""
     tunings: tuple[Tuning, ...]
     companion: Companion
+    adapter_bytes: int
+    """Of its LoRA adapters."""
 
 
-def _local(settings: Settings, model: str) -> _Here:
-    """Reads a model on this machine, and its projector. Raises `ModelNotFound`, and as a load does."""
+def _local(settings: Settings, model: str, adapters: Sequence[Path]) -> _Here:
+    """Reads a model on this machine, its projector, and adapters for it. Raises `ModelNotFound`, and as a load does."""
     from localllm.gguf import read_header
+    from localllm.gguf.adapters import read_adapter
     from localllm.planning.dry_loads import completed
     from localllm.registry.foreign.header_facts import check_is_known, check_is_model
     from localllm.registry.header_reading import read_info
@@ -72,7 +84,8 @@ def _local(settings: Settings, model: str) -> _Here:
         check_is_known(header)
         info = completed(info, file.path, settings.data_dir)
         companion = find_projector(file, info, settings.for_model(file.id).load_options())
-        return _Here(info, file.id, file.ctx, Tunings(settings.data_dir).of(file.path), companion)
+        adapter_bytes = sum(read_adapter(adapter, file.path).size_bytes for adapter in dict.fromkeys(adapters))
+        return _Here(info, file.id, file.ctx, Tunings(settings.data_dir).of(file.path), companion, adapter_bytes)
     finally:
         file.release()
 
@@ -168,7 +181,15 @@ def _show_one(settings: Settings, here: _Here, options: LoadOptions, *, as_json:
     info, seen, free_bytes = here.info, seen_of(settings, whole=bool(here.tunings)), memory.available_memory()
     draft, projector = _draft_of(settings, here, options), here.companion.projector
     wanted = _as_tuned(here, chosen_options(info, options, free_bytes, draft, projector), seen)
-    found = fit_in_memory(info, wanted, devices=seen.devices, free_bytes=free_bytes, draft=draft, projector=projector)
+    found = fit_in_memory(
+        info,
+        wanted,
+        devices=seen.devices,
+        free_bytes=free_bytes,
+        draft=draft,
+        projector=projector,
+        adapter_bytes=here.adapter_bytes,
+    )
     (speed,) = speeds(settings, options, [info], seen.devices)
     if as_json:
         _write_json({**as_object(info, found), "speed": speed_object(speed)})
@@ -214,6 +235,7 @@ def story(info: ModelInfo, found: Fit) -> Iterator[str]:
         "worker",
         "draft",
         "projector",
+        "adapters",
         "together",
         "free",
         "",
@@ -253,6 +275,7 @@ def _row(share: Any) -> tuple[str, ...]:
         needs.process,
         needs.draft,
         needs.projector,
+        needs.adapters,
         needs.total,
         share.free_bytes,
     )

@@ -8,7 +8,7 @@ from localllm.cli.render.units import counted, duration, size
 from localllm.cli.shared import report
 from localllm.client.discovery import server_of
 from localllm.settings.config import Settings
-from localllm.types.states import MediaStatus
+from localllm.types.states import AdapterStatus, MediaStatus
 from localllm.types.wire import Process
 
 
@@ -42,6 +42,7 @@ def list_processes(settings: Settings, *, as_json: bool) -> int:
         )
     notes = [f"{model.model}: {model.placement_note}" for model in models if model.placement_note]
     notes += [media_note(model) for model in models if model.media_bytes]
+    notes += [adapter_note(model, model.adapters) for model in models if model.adapters]
     report.write_table(("NAME", "STATUS", "MEMORY", "SLOTS", "LAYERS", "REQUESTS", "UNLOADED", "SET", "TUNED"), rows)
     for note in notes:
         report.say(f"localllm: {note}")
@@ -68,6 +69,13 @@ def media_note(model: Process) -> str:
     if done.restarts:
         said.append(f"encoder restarted: {done.restarts}")
     return f"{model.model} reads {', '.join(model.reads or ['pictures'])}: {'; '.join(said)}"
+
+
+def adapter_note(model: Process, adapters: AdapterStatus) -> str:
+    """How many adapters are loaded, their memory and its limit, and how often the set in force changed."""
+    said = f"{counted(adapters.loaded, 'adapter')} loaded ({size(adapters.loaded_bytes)} of at most "
+    said += f"{size(adapters.limit_bytes)}), {counted(adapters.switches, 'change')} of the set in force"
+    return f"{model.model}: {said}" + (f", {adapters.evictions} freed for others" if adapters.evictions else "")
 
 
 def _set(model: Process) -> str:

@@ -12,8 +12,8 @@ from localllm.cli.options.settings import COMMON, takes
 
 @takes(
     f"ctx slots kv_type kv flash_attn draft mmproj projector gpu_layers n_cpu_moe device {COMMON}",
-    "image_min_tokens image_max_tokens media_ram_mb split main_gpu tensor_split override_tensor runtime rpc plugin_dir "
-    "hub_endpoint hub_publishers insecure_registries proxy ca_file",
+    "lora image_min_tokens image_max_tokens media_ram_mb split main_gpu tensor_split override_tensor "
+    "runtime rpc plugin_dir hub_endpoint hub_publishers insecure_registries proxy ca_file",
 )
 def fit(model: opt.Model, as_json: opt.AsJson = False, **settings: Any) -> None:
     """Say how much memory a model needs and whether it fits, without loading or downloading it."""

@@ -8,68 +8,72 @@ from __future__ import annotations
 
 import ctypes
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from localllm.engine.backend import BackendError
 from localllm.engine.requests.adapters import NO_ADAPTERS, AdapterSet
 from localllm.llama.context import LlamaContext
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
+from localllm.types.states import AdapterStatus
 
-MAX_LOADED_BYTES = 1 << 30
-"""Main memory, or a device's, for adapters that are not in force."""
+
+class _File(NamedTuple):
+    """Where an adapter is read from."""
+
+    path: Path
+    size_bytes: int
+    """Of its tensors."""
 
 
 class LlamaAdapters:
     """Used by the thread that decodes, except for `know`. `free` it before its context."""
 
-    def __init__(
-        self, library: Library, model: LlamaModel, context: LlamaContext, *, max_bytes: int = MAX_LOADED_BYTES
-    ) -> None:
+    def __init__(self, library: Library, model: LlamaModel, context: LlamaContext, *, max_bytes: int) -> None:
+        """`max_bytes`: of loaded adapters, in main memory or a device's."""
         self._library = library
         self._model = model
         self._context = context
         self._max_bytes = max_bytes
-        self._files: dict[str, Path] = {}
-        self._loaded: dict[str, tuple[Any, int]] = {}
-        """By digest, least recently used first: the adapter and the size of its file."""
+        self._files: dict[str, _File] = {}
+        self._loaded: dict[str, Any] = {}
+        """By digest, least recently used first."""
         self._in_force: AdapterSet = NO_ADAPTERS
-        self.num_switches = 0
-        """How often the set in force changed."""
-
-    @property
-    def num_loaded(self) -> int:
-        return len(self._loaded)
+        self._num_switches = self._num_loads = self._num_evictions = 0
 
     @property
     def num_bytes(self) -> int:
-        """What loaded adapters take, by the size of their files."""
-        return sum(size for _, size in self._loaded.values())
+        """Size of loaded adapters."""
+        return self._size(self._loaded)
 
-    def know(self, digest: str, path: Path) -> None:
-        """Where the adapter of this digest is read from when it is first used; from any thread."""
-        self._files[digest] = path
+    @property
+    def status(self) -> AdapterStatus | None:
+        """None: there was never one."""
+        if not self._num_loads:
+            return None
+        return AdapterStatus(
+            loaded=len(self._loaded),
+            loaded_bytes=self.num_bytes,
+            limit_bytes=self._max_bytes,
+            switches=self._num_switches,
+            loads=self._num_loads,
+            evictions=self._num_evictions,
+        )
+
+    def know(self, digest: str, path: Path, size_bytes: int) -> None:
+        """Where the adapter of this digest is read from when it is used; from any thread. `size_bytes`: of its tensors,
+        those of a set at most `max_bytes` together."""
+        self._files[digest] = _File(path, size_bytes)
 
     def use(self, adapters: AdapterSet) -> bool:
         """Put a set in force for the next decode; whether that is another than the last one.
 
-        Raises `BackendError` if one cannot be loaded; then the last set stays.
+        Raises `BackendError` if one cannot be loaded; then the last set stays, or none if there was no room for both.
         """
         if adapters == self._in_force:
             return False
-        handles = [self._load(each.digest) for each in adapters]
-        api, count = self._context.api, len(handles)
-        if count:
-            array = (type(handles[0]) * count)(*handles)
-            scales = (ctypes.c_float * count)(*(each.scale for each in adapters))
-            status = api.llama_set_adapters_lora(self._context.handle, array, count, scales)
-        else:
-            status = api.llama_set_adapters_lora(self._context.handle, None, 0, None)
-        if status:
-            raise BackendError(f"llama.cpp did not apply the adapters ({status})")
-        self._in_force = adapters
-        self.num_switches += 1
-        self._evict()
+        self._make_room(adapters)
+        self._put_in_force(adapters, [self._load(each.digest) for each in adapters])
         return True
 
     def free(self) -> None:
@@ -80,34 +84,57 @@ class LlamaAdapters:
         while self._loaded:
             self._unload(next(iter(self._loaded)))
 
+    def _put_in_force(self, adapters: AdapterSet, handles: list[Any]) -> None:
+        api, count = self._context.api, len(handles)
+        if count:
+            array = (type(handles[0]) * count)(*handles)
+            scales = (ctypes.c_float * count)(*(each.scale for each in adapters))
+            status = api.llama_set_adapters_lora(self._context.handle, array, count, scales)
+        else:
+            status = api.llama_set_adapters_lora(self._context.handle, None, 0, None)
+        if status:
+            raise BackendError(f"llama.cpp did not apply the adapters ({status})")
+        self._in_force = adapters
+        self._num_switches += 1
+
+    def _make_room(self, adapters: AdapterSet) -> None:
+        """Free what is neither in force nor wanted, as far as needed; then the set in force, if that is not enough."""
+        wanted = {each.digest for each in adapters}
+        if self._evict_all_but(wanted | {each.digest for each in self._in_force}, wanted):
+            return
+        self._put_in_force(NO_ADAPTERS, [])
+        self._evict_all_but(wanted, wanted)
+
+    def _evict_all_but(self, kept: set[str], wanted: set[str]) -> bool:
+        """Whether there is room for the wanted ones."""
+        for digest in [digest for digest in self._loaded if digest not in kept]:
+            if self._size({*self._loaded, *wanted}) <= self._max_bytes:
+                return True
+            self._unload(digest)
+            self._num_evictions += 1
+        return self._size({*self._loaded, *wanted}) <= self._max_bytes
+
+    def _size(self, digests: Any) -> int:
+        return sum(self._files[digest].size_bytes for digest in digests if digest in self._files)
+
     def _load(self, digest: str) -> Any:
         found = self._loaded.pop(digest, None)
         if found is None:
-            path = self._files.get(digest)
-            if path is None:
+            file = self._files.get(digest)
+            if file is None:
                 raise BackendError(f"no adapter {digest[:12]} was announced")
-            try:
-                size = path.stat().st_size
-            except OSError as error:
-                raise BackendError(f"the adapter's file {path.name} cannot be read: {error.strerror}") from None
+            if not file.path.is_file():
+                raise BackendError(f"the adapter's file {file.path.name} is gone")
             log = self._library.log
             mark = log.mark()
-            handle = self._context.api.llama_adapter_lora_init(
-                self._model.handle, str(path).encode("utf-8", "surrogateescape")
+            found = self._context.api.llama_adapter_lora_init(
+                self._model.handle, str(file.path).encode("utf-8", "surrogateescape")
             )
-            if not handle:
-                raise BackendError(f"llama.cpp could not load the adapter {path.name}: {log.errors_since(mark)}")
-            found = handle, size
+            if not found:
+                raise BackendError(f"llama.cpp could not load the adapter {file.path.name}: {log.errors_since(mark)}")
+            self._num_loads += 1
         self._loaded[digest] = found
-        return found[0]
-
-    def _evict(self) -> None:
-        in_force = {each.digest for each in self._in_force}
-        for digest in [digest for digest in self._loaded if digest not in in_force]:
-            if self.num_bytes <= self._max_bytes:
-                return
-            self._unload(digest)
+        return found
 
     def _unload(self, digest: str) -> None:
-        handle, _ = self._loaded.pop(digest)
-        self._context.api.llama_adapter_lora_free(handle)
+        self._context.api.llama_adapter_lora_free(self._loaded.pop(digest))

@@ -76,6 +76,11 @@ def parse_named(text: str) -> NamedAdapter:
     return found
 
 
+def spelled(name: str, scale: float) -> str:
+    """NAME:SCALE."""
+    return f"{name}:{f'{scale:.6f}'.rstrip('0').rstrip('.')}"
+
+
 def parse_given(text: str) -> GivenAdapter:
     """Reads [NAME=]FILE[:SCALE]. Raises `InvalidParameter`."""
     name, equals, rest = text.partition("=")

@@ -44,6 +44,14 @@ class StoredAdapter(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str = ""
     """RFC 3339 in UTC."""
 
+    @property
+    def created_unix_s(self) -> int:
+        """0: unknown."""
+        try:
+            return int(datetime.datetime.fromisoformat(self.created_at).timestamp())
+        except ValueError:
+            return 0
+
 
 class Shelf:
     """The folder of one data directory, which need not exist. Any thread."""
@@ -82,9 +90,12 @@ class Shelf:
         """Its content."""
         return adapter_content(self.folder, adapter.digest)
 
-    def add(self, base: str, name: str, file: Path, scale: float = 1.0) -> StoredAdapter:
-        """Checks the file against the model, and keeps a copy. Raises `InvalidParameter` for a name that is taken or
-        not valid, `ModelNotFound`, `InvalidModelFile`, `LoadFailed`, `DiskFull`."""
+    def add(self, base: str, name: str, file: Path, scale: float = 1.0, *, source: str = "") -> StoredAdapter:
+        """Checks the file against the model, and keeps a copy. `source`: where it is from, if not that file.
+
+        Raises `InvalidParameter` for a name that is taken or not valid, `ModelNotFound`, `InvalidModelFile`,
+        `LoadFailed`, `DiskFull`.
+        """
         self._check_free(checked_name(name))
         model = resolve(base, self._data_dir)
         try:
@@ -105,7 +116,7 @@ class Shelf:
             size_bytes=info.size_bytes,
             scale=scale,
             rank=info.rank,
-            source=str(file),
+            source=source or str(file),
             created_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         )
         with disk_errors_are_clear(self._data_dir):

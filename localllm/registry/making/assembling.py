@@ -14,6 +14,7 @@ import msgspec
 
 from localllm.errors import Cancelled, InvalidParameter, LocalLLMError, clipped
 from localllm.gguf import read_header, read_model_info
+from localllm.registry.adapters.uploaded import add_uploaded
 from localllm.registry.disk.files import hash_file
 from localllm.registry.disk.locks import Hold
 from localllm.registry.disk.store import Store
@@ -45,6 +46,8 @@ _INTEGERS = frozenset({"I8", "I16", "I32", "I64", "F64"})
 
 def assemble(wanted: NewModel, data_dir: Path, report: Report, cancel: threading.Event) -> AvailableModel:
     """Stores the new model. Raises `InvalidParameter`, `ModelNotFound`, and what quantizing and the store raise."""
+    if wanted.adapters:
+        return add_uploaded(wanted, data_dir, report)
     name, (files, base_name, modelfile) = storable(wanted.name), _parts_of(wanted)
     wanted_type = type_of(wanted.quantize) if wanted.quantize else None
     store = store_of(data_dir)

@@ -12,8 +12,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from localllm.server.watching.tally import Tally
 from localllm.types import Finish, LoadedModel, SourceName
-from localllm.types.states import EngineStatus
+from localllm.types.states import AdapterStatus, EngineStatus
 
+NO_ADAPTERS = AdapterStatus()
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250)
 _SECONDS_A_TOKEN = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1)
 
@@ -150,6 +151,12 @@ class ModelGauges:
         self._host_bytes = gauge("kv_host_bytes", "Main memory used by idle conversations without a slot")
         self._reserved = gauge("reserved_bytes", "Memory reserved for the model, with its draft and projector")
         self._media_reserved = gauge("media_reserved_bytes", "How much of it is for encoding pictures and sounds")
+        self._adapters_reserved = gauge("adapter_reserved_bytes", "How much of it is for LoRA adapters")
+        self._adapters = gauge("adapters_loaded", "LoRA adapters in memory")
+        self._adapter_bytes = gauge("adapter_bytes", "Memory of the loaded LoRA adapters")
+        self._switches = gauge("adapter_switches", "Changes of the set of LoRA adapters since the model was loaded")
+        self._adapter_loads = gauge("adapter_loads", "LoRA adapters read from files since the model was loaded")
+        self._adapter_evictions = gauge("adapter_evictions", "LoRA adapters freed for others since then")
         self._hit_ratio = gauge("prefix_hit_ratio", "Share of all prompt tokens found in the KV cache")
         self._threads = gauge("threads", "CPU threads of the last step; fewer while other programs need the cores")
         self._steps = gauge("steps", "Batches computed since the model was loaded")
@@ -168,9 +175,11 @@ class ModelGauges:
         self._ready.labels(model.id).set(is_ready)
         self._hit_ratio.labels(model.id).set(hit_ratio)
 
-    def reserved(self, model_id: str, num_bytes: int, media_bytes: int) -> None:
+    def reserved(self, model_id: str, num_bytes: int, *, media_bytes: int, adapter_bytes: int) -> None:
+        """`media_bytes`, `adapter_bytes`: included in `num_bytes`."""
         self._reserved.labels(model_id).set(num_bytes)
         self._media_reserved.labels(model_id).set(media_bytes)
+        self._adapters_reserved.labels(model_id).set(adapter_bytes)
 
     def status(self, model: LoadedModel, status: EngineStatus) -> None:
         self._running.labels(model.id).set(status.num_running)
@@ -183,6 +192,12 @@ class ModelGauges:
         self._host_bytes.labels(model.id).set(status.host_cache_bytes)
         self._threads.labels(model.id).set(status.num_threads)
         self._steps.labels(model.id).set(status.num_steps)
+        adapters = status.adapters or NO_ADAPTERS
+        self._adapters.labels(model.id).set(adapters.loaded)
+        self._adapter_bytes.labels(model.id).set(adapters.loaded_bytes)
+        self._switches.labels(model.id).set(adapters.switches)
+        self._adapter_loads.labels(model.id).set(adapters.loads)
+        self._adapter_evictions.labels(model.id).set(adapters.evictions)
         for each in status.guesses:
             self._guesses["computed"].labels(model.id, each.source).set(each.num_computed)
             self._guesses["right"].labels(model.id, each.source).set(each.num_right)

@@ -92,7 +92,7 @@ class Metrics(Observer):
         for model in runtime.running():
             if model.id in self._models.shown:
                 total = model.memory_bytes + sum(model.device_bytes.values())
-                self._models.reserved(model.id, total, model.media_bytes)
+                self._models.reserved(model.id, total, media_bytes=model.media_bytes, adapter_bytes=model.adapter_bytes)
         if self.names == "llamacpp":
             return self.totals.render(self._statuses), CONTENT_TYPE
         try:

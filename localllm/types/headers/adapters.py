@@ -33,6 +33,8 @@ class AppliedAdapter(msgspec.Struct, frozen=True):
     path: str
     scale: float = 1.0
     """A factor on what it was trained to change; 0 is no adapter."""
+    size_bytes: int = 0
+    """Of its tensors."""
 
     def __post_init__(self) -> None:
         check_range("scale", self.scale, -MAX_SCALE, MAX_SCALE)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from localllm.cli.commands.processes import media_note, requests_of
-from localllm.types.states import MediaStatus
+from localllm.cli.commands.processes import adapter_note, media_note, requests_of
+from localllm.types.states import AdapterStatus, MediaStatus
 from localllm.types.wire import Process
 
 PROCESS = Process(
@@ -44,6 +44,13 @@ RESERVED = "100 MB are reserved for that, and used from the first one on"
 )
 def test_it_says_what_memory_is_for_and_what_was_encoded(media: MediaStatus | msgspec.UnsetType, says: str) -> None:
     assert media_note(msgspec.structs.replace(PROCESS, media=media)) == f"m reads image: {says}"
+
+
+def test_it_says_what_adapters_take_and_how_often_they_take_turns() -> None:
+    loaded = AdapterStatus(loaded=1, loaded_bytes=240_000, limit_bytes=10**9, switches=2, loads=4)
+    said = adapter_note(PROCESS, loaded)
+    assert said == "m: 1 adapter loaded (240 kB of at most 1.0 GB), 2 changes of the set in force"
+    assert adapter_note(PROCESS, msgspec.structs.replace(loaded, evictions=3)) == f"{said}, 3 freed for others"
 
 
 def test_it_says_how_many_requests_are_parked_if_any() -> None:

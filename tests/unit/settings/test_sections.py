@@ -129,3 +129,22 @@ def test_a_typed_value_that_is_not_a_number_is_refused_by_name(key: str) -> None
     with pytest.raises(InvalidParameter, match=f"{key}.*(takes seconds|takes a number)") as refused:
         typed_value(key, "nan", "typed")
     assert refused.value.param == key
+
+
+def test_a_section_may_name_a_model_under_adapters_and_says_what_else_it_may_not_have(tmp_path: Path) -> None:
+    text = '[models."pirate"]\nbase = "demo"\nadapters = ["style:0.8", "other"]\naliases = ["arr"]\n'
+    sections = loaded(tmp_path, text).sections()
+    assert sections.variants() == {"pirate": ("demo", ("style:0.8", "other"))}
+    assert sections.model_named("arr") == "pirate"
+    for wrong, param in (
+        ('[models."pirate"]\nbase = "demo"\n', "adapters"),
+        ('[models."pirate"]\nadapters = ["style"]\n', "base"),
+        ('[models."pirate"]\nbase = "pirate"\nadapters = ["style"]\n', "base"),
+        ('[models."pirate*"]\nbase = "demo"\nadapters = ["style"]\n', "base"),
+        ('[models."pirate"]\nbase = "demo"\nadapters = ["style"]\ntemperature = 0.5\n', "temperature"),
+        (f'{text}[models."two"]\nbase = "pirate+x"\nadapters = ["style"]\n', "base"),
+        ('[models."pirate"]\nbase = "demo"\nadapters = "style"\n', "adapters"),
+    ):
+        with pytest.raises(InvalidParameter) as caught:
+            loaded(tmp_path, wrong)
+        assert caught.value.param == param, wrong

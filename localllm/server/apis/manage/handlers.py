@@ -173,7 +173,7 @@ async def _respond(
 async def _status(model: RunningModel, runtime: Runtime) -> EngineStatus | None:
     """What its engine does, if that says more than is known here and the model responds soon."""
     may_have_parked = model.loaded is not None and model.num_requests > model.loaded.slots
-    if model.phase != "ready" or not (model.media_bytes or may_have_parked):
+    if model.phase != "ready" or not (model.media_bytes or model.adapter_bytes or may_have_parked):
         return None
     try:
         return await asyncio.wait_for(runtime.status(model.id), STATUS_TIMEOUT_S)
@@ -199,6 +199,8 @@ def _process(model: RunningModel, status: EngineStatus | None, state: ServerStat
         device_bytes=model.device_bytes or msgspec.UNSET,
         media_bytes=model.media_bytes or msgspec.UNSET,
         media=media or msgspec.UNSET,
+        adapter_bytes=model.adapter_bytes or msgspec.UNSET,
+        adapters=(status.adapters if status else None) or msgspec.UNSET,
         reads=list(loaded.reads if loaded else ()) or msgspec.UNSET,
         placement_note=(loaded.placement_note if loaded else "") or msgspec.UNSET,
         settings=state.own_settings(model.id) or msgspec.UNSET,

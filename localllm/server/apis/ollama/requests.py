@@ -214,7 +214,6 @@ class CreateRequest(ModelRequest, frozen=True, kw_only=True, rename={"base": "fr
 
     fates: ClassVar[Fates] = Fates(
         {
-            "adapters": RefusedField("LoRA adapters cannot be applied yet", ({},)),
             "draft_files": RefusedField(
                 "a draft model is a setting of the server (--draft), not a part of a model", ({},)
             ),
@@ -230,6 +229,8 @@ class CreateRequest(ModelRequest, frozen=True, kw_only=True, rename={"base": "fr
     """The base model, which is pulled if it is not on this machine; so is that of a Modelfile."""
     files: dict[str, str] | None = None
     """File name -> digest of the uploaded file."""
+    adapters: dict[str, str] | None = None
+    """The same for a LoRA adapter of the base model: one GGUF file."""
     modelfile: str | None = None
     """Sent by older clients instead of the other fields."""
     template: str | None = None
@@ -246,7 +247,7 @@ class CreateRequest(ModelRequest, frozen=True, kw_only=True, rename={"base": "fr
 
     def made(self, name: str, base: str | None) -> NewModel:
         """The model to make. `base`: the id of the model in `from`. Raises `InvalidParameter`."""
-        others = ("base", "files", "template", "system", "license", "parameters", "messages")
+        others = ("base", "files", "template", "system", "license", "parameters", "messages", "adapters")
         if self.modelfile is not None and any(getattr(self, field) for field in others):
             raise InvalidParameter(
                 "modelfile and the other fields are mutually exclusive; send one or the other", param="modelfile"
@@ -263,6 +264,7 @@ class CreateRequest(ModelRequest, frozen=True, kw_only=True, rename={"base": "fr
             parameters={name: value for name, value in (self.parameters or {}).items() if value is not None},
             messages=to_messages(self.messages or ()),
             quantize=self.quantize or self.quantization or None,
+            adapters=self.adapters or {},
         )
 
 
