@@ -49,7 +49,7 @@ def test_it_says_what_memory_is_for_and_what_was_encoded(media: MediaStatus | ms
 def test_it_says_what_adapters_take_and_how_often_they_take_turns() -> None:
     loaded = AdapterStatus(loaded=1, loaded_bytes=240_000, limit_bytes=10**9, switches=2, loads=4)
     said = adapter_note(PROCESS, loaded)
-    assert said == "m: 1 adapter loaded (240 kB of at most 1.0 GB), 2 changes of the set in force"
+    assert said == "m: 1 adapter loaded (240 kB of at most 1 GB), 2 changes of the set in force"
     assert adapter_note(PROCESS, msgspec.structs.replace(loaded, evictions=3)) == f"{said}, 3 freed for others"
 
 
