@@ -87,10 +87,15 @@ class Streams:
                 self._longest_s[id] = max(self._longest_s[id], now_s - self._last_s[id])
             self._last_s[id] = now_s
 
+    @property
+    def _num_switches(self) -> int:
+        status = self._backend.adapters.status
+        return 0 if status is None else status.switches
+
     def measure(self, sets: list[AdapterSet], tokens: int) -> Measured:
         """One answer under each of these sets, at once."""
         self._longest_s.clear()
-        before = self._backend.adapters.num_switches
+        before = self._num_switches
         for adapters in sets:
             self._num += 1
             prompt = [3 + (self._num * 7 + at) % 500 for at in range(PROMPT_TOKENS)]
@@ -110,7 +115,7 @@ class Streams:
         while self.engine.scheduler.has_work:
             self.engine.step()
         seconds = time.process_time() - began_s
-        switches = self._backend.adapters.num_switches - before
+        switches = self._num_switches - before
         return Measured(len(sets) * tokens / seconds, switches, max(self._longest_s.values()))
 
 
@@ -130,7 +135,7 @@ def main() -> None:
         header = read_header(given.model)
         for number in range(given.streams):
             path = write_adapter(Path(folder) / f"{number}.gguf", header, rank=given.rank, seed=number)
-            backend.adapters.know(str(number), path)
+            backend.adapters.know(str(number), path, path.stat().st_size)
         streams, found = Streams(backend), defaultdict[int, list[Measured]](list)
         for _ in range(given.rounds):
             for count in (0, 1, 2, 4, 8):

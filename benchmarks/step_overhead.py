@@ -99,6 +99,8 @@ class NoArithmetic:
     def use_adapters(self, adapters: AdapterSet) -> bool:
         return False
 
+    adapter_status = None
+
     def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
         return True
 

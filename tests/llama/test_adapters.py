@@ -112,7 +112,7 @@ def test_twenty_of_many_adapters_used_by_lot_take_no_more_memory_than_their_limi
         whole[-4:] = np.float32(number / 100).tobytes()
         (tmp_path / f"{number}.gguf").write_bytes(whole)
         backend.adapters.know(str(number), tmp_path / f"{number}.gguf", size)
-    used, rows = lot.sample(range(500), 20), {}
+    used, rows = lot.sample(range(500), 20), dict[int, npt.NDArray[np.float32]]()
     with limited(backend, 5 * size):
         for number in lot.choices(used, k=100):
             row = logits(backend, (ScaledAdapter(str(number), 1.0),))

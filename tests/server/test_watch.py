@@ -133,8 +133,8 @@ def test_the_gauges_are_those_of_the_engine(served: Served) -> None:
     assert (_of(samples, "kv_host_bytes"), _of(samples, "threads")) == (4096, 3)
     reserved = [_of(samples, name) for name in ("reserved_bytes", "media_reserved_bytes", "adapter_reserved_bytes")]
     assert reserved == [1000, 250, 300]
-    names = ("adapters_loaded", "adapter_bytes", "adapter_switches", "adapter_loads", "adapter_evictions")
-    assert [_of(samples, name) for name in names] == [2, 200, 9, 5, 3]
+    kinds = ("adapters_loaded", "adapter_bytes", "adapter_switches", "adapter_loads", "adapter_evictions")
+    assert [_of(samples, name) for name in kinds] == [2, 200, 9, 5, 3]
 
 
 def test_a_model_in_a_long_step_does_not_hold_up_the_metrics(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
