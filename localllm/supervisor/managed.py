@@ -105,9 +105,8 @@ class ManagedModel(SessionObserver):
     @property
     def need_bytes(self) -> int:
         """Main memory."""
-        adapters = self._memory.adapter_bytes
-        on_cpu = adapters - sum(self.on_devices.spread(adapters).values()) if adapters else 0
-        return self.on_devices.main_bytes(self._memory.slots_bytes) + self._memory.texts_bytes + on_cpu
+        memory = self._memory
+        return self.on_devices.main_bytes(memory.slots_bytes, memory.adapter_bytes) + memory.texts_bytes
 
     @property
     def draft(self) -> DraftModel | None:
@@ -128,8 +127,7 @@ class ManagedModel(SessionObserver):
         self._memory.embeds = True
 
     def will_adapt(self, adapters: Iterable[AppliedAdapter]) -> None:
-        """Count the memory for these from now on: a request is about to be computed under them. Raises
-        `InvalidParameter` if they have no room together."""
+        """Count the memory for these from now on. Raises `InvalidParameter` if they have no room together."""
         self._memory.use_adapters(adapters)
 
     @property

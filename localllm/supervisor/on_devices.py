@@ -127,8 +127,12 @@ class OnDevices:
                 free[device.memory_key] = device.free_bytes
         return parts_on_gpus(placement) if all(need[key] <= free[key] for key in need) else -1
 
-    def main_bytes(self, alone: int) -> int:
-        """Its main memory, if it would need `alone` without devices: less if devices hold some layers."""
+    def main_bytes(self, alone: int, spread_bytes: int = 0) -> int:
+        """Its main memory, if it would need `alone` without devices: less if devices hold some layers; with its share
+        of what is spread over the layers besides."""
+        return self._main_bytes(alone) + spread_bytes - sum(self.spread(spread_bytes).values())
+
+    def _main_bytes(self, alone: int) -> int:
         try:
             if self.placement is None:
                 placement, draft, projector = self._expected(())
