@@ -18,6 +18,8 @@ from localllm.llama.rope import AS_TRAINED, Rope
 from localllm.llama.shifting import can_turn_quantized
 from localllm.types import FlashAttn, KvType
 
+EXPERT_CACHE = "moe_cache_size"
+"""The field of `llama_context_params` that older versions lack."""
 _DECODE_STATUS = {1: "no room in the KV cache", -1: "llama.cpp refused the batch"}
 
 
@@ -34,6 +36,8 @@ class KvMemory(NamedTuple):
     """Earlier recurrent states kept per slot for rollback; 0 where llama.cpp supports none for the architecture."""
     states_bytes: int = 0
     """Main memory for saved states (`states.save_buffers`)."""
+    expert_cache_bytes: int = 0
+    """Device memory for experts that are computed by turns, of layers whose experts are in main memory."""
 
 
 class Batching(NamedTuple):
@@ -69,6 +73,12 @@ class LlamaContext:
         """Raises `LoadFailed`."""
         api = self.api = library.api
         self.rope = attention.rope
+        if kv.expert_cache_bytes and not hasattr(api.llama_context_default_params(), EXPERT_CACHE):
+            raise LoadFailed(
+                "moe_cache_mb needs llama.cpp 0.6 or newer; `localllm runtime list` shows this one's version, "
+                "`localllm runtime install` others",
+                param="moe_cache_mb",
+            )
         params = _params(api, model, kv, batching, threads=threads, attention=attention)
         self.max_outputs = int(params.n_outputs_max)
         """Rows that llama.cpp allocated: a batch with more aborts the process."""
@@ -80,7 +90,8 @@ class LlamaContext:
                 f"llama.cpp made no KV cache for {kv.slots} slots of {kv.ctx} tokens in {kv.kv_type} "
                 f"({library.log.errors_since(mark)}); ask for less with --ctx or --slots"
                 + ("" if kv.kv_type == "f16" else ", or for --kv-type f16")
-                + ("" if attention.flash_attn != "off" else ", or leave out --flash-attn off"),
+                + ("" if attention.flash_attn != "off" else ", or leave out --flash-attn off")
+                + ("" if not kv.expert_cache_bytes else ", or for another --moe-cache-mb"),
                 param="ctx",
                 **shortage(lines, model.devices),
             )
@@ -134,4 +145,6 @@ def _params(
     # llama.cpp copies no vectors for guesses (`drafts`) if the header states a pooling, meant for embeddings.
     params.pooling_type = api.LLAMA_POOLING_TYPE_NONE
     params.no_perf = True
+    if kv.expert_cache_bytes:
+        params.moe_cache_size = kv.expert_cache_bytes
     return params

@@ -5,13 +5,16 @@ A wheel links only what its own program needs, and older versions have fewer fun
 
 from __future__ import annotations
 
+from localllm.llama import context
 from localllm.llama.bindings import is_there
 from localllm.llama.drafts import next_symbols
 from localllm.llama.library import Library
 from localllm.llama.media.opening import why_no_media
+from localllm.planning.device_choice import GPU_KINDS
 
 GUESSES = "guesses from hidden states (MTP, EAGLE-3, DFlash, assistants)"
 QUANTIZE = "`localllm quantize`"
+EXPERT_CACHE = "the expert cache (moe_cache_mb)"
 MEDIA = "pictures and sound (libmtmd)"
 
 
@@ -21,6 +24,8 @@ def lacking(library: Library) -> tuple[str, ...]:
     missing = {
         GUESSES: functions is None or not functions.reads_layers,
         QUANTIZE: not is_there(library.api, "llama_model_quantize"),
+        EXPERT_CACHE: any(device.kind in GPU_KINDS for device in library.devices())
+        and not hasattr(library.api.llama_context_default_params(), context.EXPERT_CACHE),
         MEDIA: bool(why_no_media(library)),
     }
     return tuple(what for what, is_missing in missing.items() if is_missing)

@@ -69,6 +69,8 @@ class Demand(NamedTuple):
     """Compute buffer of the CPU if it computes alone."""
     outputs: int
     """Logits, in main memory."""
+    expert_cache: int = 0
+    """What GPUs together may keep of experts that stay on the CPU."""
 
 
 class Wish(NamedTuple):
@@ -216,12 +218,13 @@ def place(
     shares: list[DeviceShare] = []
     first = every - on_gpus
     away = sorted(block for block in cpu_experts if block >= first and sizes.experts[block])
+    caches = _expert_caches(demand, counts, away)
     is_pipelined = on_gpus == every and sum(map(bool, counts)) > 1 and not sizes.moved and not away
-    for gpu, count in zip(gpus, counts, strict=True):
+    for gpu, count, cache in zip(gpus, counts, caches, strict=True):
         end = first + count
         has_output = count > 0 and end == every
         weights = sum(sizes.layers[first:end]) + sizes.moved.get(gpu.name, 0)
-        weights -= sum(sizes.experts[block] for block in away if first <= block < end)
+        weights += cache - sum(sizes.experts[block] for block in away if first <= block < end)
         if has_output:
             weights += sizes.output + sizes.output_copy
         compute = 0
@@ -238,6 +241,20 @@ def place(
     if is_pipelined:
         cpu = msgspec.structs.replace(cpu, compute=cpu.compute + demand.copies_host)
     return PlacingResult(tuple(counts), (*shares, cpu), tuple(away))
+
+
+def _expert_caches(demand: Demand, counts: Sequence[int], away: Collection[int]) -> list[int]:
+    """Bytes of each GPU's expert cache: its part of the whole by its layers, and at most all experts of its layers that
+    are away (llama-moe-cache.cpp)."""
+    sizes, first = demand.sizes, len(demand.sizes.layers) + 1 - sum(counts)
+    most: list[int] = []
+    for count in counts:
+        most.append(sum(sizes.experts[block] for block in away if first <= block < first + count))
+        first += count
+    parts = [count if there else 0 for count, there in zip(counts, most, strict=True)]
+    return [
+        min(there, demand.expert_cache * part // max(sum(parts), 1)) for part, there in zip(parts, most, strict=True)
+    ]
 
 
 def _in_parallel(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, counts: Sequence[int]) -> PlacingResult:

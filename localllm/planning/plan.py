@@ -350,6 +350,7 @@ def demand_of(info: ModelInfo, options: LoadOptions, sizes: Sizes) -> Demand:
         host=buffers.host_bytes(info, step, flash=flash),
         host_alone=cpu_compute_bytes(info, options) + heads.compute,
         outputs=output_bytes(info, options) + heads.host,
+        expert_cache=options.moe_cache_mb * 10**6,
     )
 
 

@@ -22,7 +22,7 @@ from localllm.types import (
     RopeScaling,
     ThinkingDefault,
 )
-from localllm.types.declared import MAX_COUNT, Setting
+from localllm.types.declared import MAX_COUNT, MAX_MB, Setting
 from localllm.types.devices import Numa, Split
 
 model = partial(Setting, group="Model", who="clients")
@@ -74,6 +74,11 @@ class Loading(msgspec.Struct, frozen=True, kw_only=True):
         more="For a mixture of experts, counted from the first layer. auto: as many as do not fit on GPUs beside all "
         "other parts of the layers. `--cpu-moe` means all."
     )] = "auto"
+    moe_cache_mb: Annotated[int, device(
+        "GPU memory for experts in use of layers whose experts stay on the CPU", "MB", 0, MAX_MB,
+        more="llama.cpp's expert cache (0.6 or newer), all GPUs together. It is taken before experts are placed; "
+        "whether it is worth that depends on the GPU's bus. Nothing is taken if no experts stay on the CPU."
+    )] = 0
     split: Annotated[Split, device(
         "How to split a model over devices",
         more="By layers, by rows of matrices, by tensors in parallel, or not at all."

@@ -216,6 +216,7 @@ def _backend(
             kv_type=options.kv_type,
             snapshots=placement.snapshots,
             states_bytes=options.kv_ram_mb * 10**6,
+            expert_cache_bytes=options.moe_cache_mb * 10**6 if placement.cpu_experts else 0,
         ),
         Batching(max(WHOLE_BATCH, options.ubatch_tokens), attention.ubatch_tokens, placement.max_outputs),
         threads=threads,

@@ -23,7 +23,7 @@ from localllm.types.load_options import LoadOptions
 from localllm.types.placement import Placement
 
 MIB = 2**20
-LOGGED = re.compile(r"(\S+) +\w+ buffer size = +([0-9.]+) MiB")
+LOGGED = re.compile(r"(\S+) +(?:\w+ buffer|MoE cache) size = +([0-9.]+) MiB")
 
 
 class Case(msgspec.Struct):
@@ -87,7 +87,12 @@ def _backend(loaded: library.Library, model: LlamaModel, options: LoadOptions, p
     return open_backend(
         loaded,
         model,
-        KvMemory(placement.ctx, placement.slots, kv_type=options.kv_type),
+        KvMemory(
+            placement.ctx,
+            placement.slots,
+            kv_type=options.kv_type,
+            expert_cache_bytes=options.moe_cache_mb * 10**6 if placement.cpu_experts else 0,
+        ),
         Batching(
             max(2048, options.ubatch_tokens), ubatch_tokens=placement.ubatch_tokens, max_outputs=placement.max_outputs
         ),

@@ -20,6 +20,9 @@ PLUGIN_DIR = Path(_PLUGINS) if _PLUGINS else None
 _FILES = [path.name for folder in (_PLUGINS, _RUNTIME) if folder for path in installed.plugin_files(Path(folder))]
 BACKEND = next((name.split("ggml-")[1].split("-")[0].split(".")[0] for name in _FILES if "-rpc" not in name), "")
 """vulkan, cuda, hip: as a device it names all of that backend, whether or not they are faster than the CPU."""
+HAS_EXPERT_CACHE = any(
+    b"MoE cache" in path.read_bytes() for path in Path(_RUNTIME or "").glob("*libllama*") if _RUNTIME
+)
 MARKS = [
     pytest.mark.gpu,
     pytest.mark.skipif(

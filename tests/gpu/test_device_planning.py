@@ -15,7 +15,7 @@ from localllm.gguf import read_model_info
 from localllm.registry.resolve import carried
 from localllm.types.load_options import LoadOptions
 from tests.gpu.allocations import MIB, Case, Outcome
-from tests.gpu.device import MARKS, PLUGIN_DIR, needs_vulkan
+from tests.gpu.device import HAS_EXPERT_CACHE, MARKS, PLUGIN_DIR, needs_vulkan
 from tests.llama.test_buffer_planning import SMALL, STEPS
 from tests.models.hollow import ENCODERS, SHAPES, Shape, write_hollow
 
@@ -81,6 +81,18 @@ def test_a_mixture_takes_on_each_device_what_is_planned_wherever_its_experts_are
         Case(str(path), msgspec.structs.replace(step, gpu_layers=layers, n_cpu_moe=stay))
         for layers, stay in choices
         for step in steps
+    ]
+    check(allocated(home, cases, GGML_VK_VISIBLE_DEVICES="0"), 0)
+
+
+@pytest.mark.skipif(not HAS_EXPERT_CACHE, reason="this llama.cpp has no expert cache")
+def test_the_expert_cache_takes_what_is_planned(home: Path, tmp_path: Path) -> None:
+    shape = Shape("qwen3moe", 1024, 512, 16, 4, 64, 32_000, layers=4, experts=64, experts_used=8)
+    path = write_hollow(tmp_path / "a.gguf", shape)
+    step = LoadOptions(ctx=2048, slots=2, flash_attn="on", mmap=False, gpu_layers="all")
+    cases = [
+        Case(str(path), msgspec.structs.replace(step, n_cpu_moe=stay, moe_cache_mb=cache))
+        for stay, cache in ((2, 40), ("all", 100), ("all", 300))
     ]
     check(allocated(home, cases, GGML_VK_VISIBLE_DEVICES="0"), 0)
 

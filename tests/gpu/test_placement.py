@@ -12,10 +12,10 @@ import pytest
 from localllm.errors import DeviceUnavailable, LoadFailed
 from localllm.runtime.runtime import Runtime
 from localllm.settings.config import load
-from localllm.types import SamplingParams
+from localllm.types import CpuMoe, SamplingParams
 from localllm.types.load_options import LoadOptions
 from tests.asked import complete
-from tests.gpu.device import BACKEND, MARKS, PLUGIN_DIR, needs_vulkan
+from tests.gpu.device import BACKEND, HAS_EXPERT_CACHE, MARKS, PLUGIN_DIR, needs_vulkan
 from tests.models.maker import write_llama
 
 pytestmark = MARKS
@@ -47,8 +47,8 @@ def wide_model(tmp_path: Path) -> Path:
     return write_llama(tmp_path / "wide.gguf", n_layer=8, n_ff=4096)
 
 
-async def text_of(runtime: Runtime, id: str) -> str:
-    return "".join([delta.text async for delta in await complete(runtime, id, "Once upon a time", GREEDY)])
+async def text_of(runtime: Runtime, id: str, prompt: str = "Once upon a time") -> str:
+    return "".join([delta.text async for delta in await complete(runtime, id, prompt, GREEDY)])
 
 
 def on_gpus(layers: dict[str, int]) -> int:
@@ -89,6 +89,33 @@ def test_two_models_share_a_gpu_and_both_loads_at_once_count_each_other(
         held = {model.id: sum(model.device_bytes.values()) for model in runtime.running()}
         assert held[two.id] > held[one.id] > 0
         assert all([await text_of(runtime, id) for id in held])
+
+    run(scenario)
+
+
+def test_experts_anywhere_and_cached_give_the_same_text(
+    run: Callable[[Callable[[Runtime], Awaitable[None]]], None], tmp_path: Path
+) -> None:
+    """Four layers with 64 experts each, of which a token needs eight; caches for some and for all of them. A short
+    prompt: Mesa 22.3 crashes in products of experts with about 17 rows, cached or not."""
+    path = write_llama(tmp_path / "mixture.gguf", n_layer=4, n_ff=64, n_expert=64, n_expert_used=8)
+
+    async def scenario(runtime: Runtime) -> None:
+        texts: dict[str, str] = {}
+        choices: list[tuple[CpuMoe, int]] = [("auto", 0), (2, 0), ("all", 0), (2, 1), ("all", 1), ("all", 50)]
+        for stay, cache in choices:
+            options = LoadOptions(
+                devices=(BACKEND,), gpu_layers="all", n_cpu_moe=stay, moe_cache_mb=cache, **SMALL_STEPS
+            )
+            if cache and not HAS_EXPERT_CACHE:
+                with pytest.raises(LoadFailed, match=r"moe_cache_mb needs llama.cpp 0.6"):
+                    await runtime.load(path, options)
+                continue
+            loaded = await runtime.load(path, options)
+            assert loaded.cpu_experts == {"auto": 0, 2: 2, "all": 4}[stay]
+            texts[f"{stay}, {cache} MB"] = await text_of(runtime, loaded.id, "Once")
+            await runtime.unload(loaded.id)
+        assert len(set(texts.values())) == 1, texts
 
     run(scenario)
 

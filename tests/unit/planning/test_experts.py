@@ -64,6 +64,24 @@ def test_what_is_asked_for_is_done(asked: int | str, stay: int) -> None:
             options(n_cpu_moe=asked, split="row")
 
 
+def test_the_expert_cache_is_taken_before_experts_are_placed_and_holds_no_more_than_them() -> None:
+    def on_gpu(placement: Placement) -> int:
+        return placement.shares[0].weights
+
+    without, with_cache = placed(1100), placed(1100, moe_cache_mb=200)
+    assert without.gpu_layers == with_cache.gpu_layers == 11
+    moved = len(with_cache.cpu_experts) - len(without.cpu_experts)
+    assert moved == 3, "200 MB are the experts of 3.2 layers"
+    assert on_gpu(with_cache) == on_gpu(without) - moved * 60 * MB + 200 * 10**6
+    kept = [placed(8000, n_cpu_moe=3, moe_cache_mb=megabytes) for megabytes in (0, 5000)]
+    assert on_gpu(kept[1]) - on_gpu(kept[0]) == 3 * 60 * MB
+    assert on_gpu(placed(8000, moe_cache_mb=5000)) == on_gpu(placed(8000)), "nothing is away"
+    both = placed(8000, 8000, n_cpu_moe="all", moe_cache_mb=220)
+    alone = placed(8000, 8000, n_cpu_moe="all")
+    held = [share.weights - plain.weights for share, plain in zip(both.shares, alone.shares, strict=True)]
+    assert held == [120 * 10**6, 100 * 10**6, 0], "by their layers, the output head among them"
+
+
 def test_the_next_plan_after_too_little_memory_has_fewer_parts_on_the_device() -> None:
     first = placed(1300)
     had = first.gpu_layers + first.device_experts
