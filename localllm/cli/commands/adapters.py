@@ -1,4 +1,4 @@
-"""`localllm lora`: lists, adds, shows and removes LoRA adapters. Data on stdout, messages on stderr. Loads nothing."""
+"""`localllm lora`: lists, adds, converts, shows and removes LoRA adapters. Data on stdout, messages on stderr."""
 
 from __future__ import annotations
 
@@ -12,13 +12,18 @@ from localllm.cli.shared import report
 from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.gguf.adapters import adapter_info
 from localllm.gguf.header import read_header
-from localllm.registry.adapters.names import checked_scale
+from localllm.registry.adapters.names import checked_scale, name_of
 from localllm.registry.adapters.shelf import Shelf
 from localllm.runtime.adapters import AdapterNames, KnownAdapter
 from localllm.settings.config import Settings
 
-Action = Literal["list", "add", "show", "remove"]
-_USAGE = {"add": ("MODEL", "NAME", "FILE"), "show": ("NAME",), "remove": ("NAME",)}
+Action = Literal["list", "add", "show", "remove", "convert"]
+_USAGE = {
+    "add": ("MODEL", "NAME", "FILE|FOLDER"),
+    "show": ("NAME",),
+    "remove": ("NAME",),
+    "convert": ("MODEL", "FOLDER", "FILE"),
+}
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -43,6 +48,8 @@ def manage_adapters(settings: Settings, action: Action, words: list[str], *, sca
         return _list(settings, words[0] if words else None, as_json=as_json)
     if action == "show":
         return _show(settings, words[0], as_json=as_json)
+    if action == "convert":
+        return _convert(settings, *words)
     shelf = Shelf(settings.data_dir)
     if action == "remove":
         removed = shelf.remove(words[0])
@@ -65,6 +72,22 @@ def _list(settings: Settings, model: str | None, *, as_json: bool) -> int:
     else:
         rows = [(each.name, each.base, f"{each.scale:g}", size(each.size_bytes), each.source) for each in found]
         report.write_table(("NAME", "MODEL", "SCALE", "SIZE", "FROM"), rows)
+    return report.OK
+
+
+def _convert(settings: Settings, model: str, folder: str, target: str) -> int:
+    from localllm.registry.peft.converting import convert
+    from localllm.registry.resolve import resolve
+
+    path = Path(target).expanduser()
+    if path.exists():
+        raise InvalidParameter(f"{target} exists already; name another file, or remove it", param="file")
+    base = resolve(settings.sections().model_named(model), settings.data_dir)
+    try:
+        info = convert(Path(folder).expanduser(), base.path, path, name=name_of(path))
+    finally:
+        base.release()
+    report.say(f"localllm: wrote {target}: {info.num_matrices} matrices, rank {info.rank}, {size(info.size_bytes)}")
     return report.OK
 
 

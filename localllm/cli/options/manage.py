@@ -274,11 +274,16 @@ def runtime(
 @takes("home")
 def lora(
     action: Annotated[
-        Literal["list", "add", "show", "remove"], Argument(metavar="list|add|show|remove", help="What to do")
+        Literal["list", "add", "show", "remove", "convert"],
+        Argument(metavar="list|add|show|remove|convert", help="What to do"),
     ] = "list",
     words: Annotated[
         list[str] | None,
-        Argument(metavar="ARGS...", help="add: MODEL NAME FILE; show, remove: NAME; list: nothing, or MODEL"),
+        Argument(
+            metavar="ARGS...",
+            help="add: MODEL NAME FILE|FOLDER; show, remove: NAME; convert: MODEL FOLDER FILE; list: nothing, or "
+            "MODEL. A FOLDER is one that peft saved",
+        ),
     ] = None,
     scale: Annotated[
         float, Option("--scale", metavar="X", help="add: strength where none is asked for; 1 is as it was trained")

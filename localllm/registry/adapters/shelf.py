@@ -91,13 +91,15 @@ class Shelf:
         return adapter_content(self.folder, adapter.digest)
 
     def add(self, base: str, name: str, file: Path, scale: float = 1.0, *, source: str = "") -> StoredAdapter:
-        """Checks the file against the model, and keeps a copy. `source`: where it is from, if not that file.
+        """Checks the file against the model, and keeps a copy; converts a PEFT folder first. `source`: where it is
+        from, if not that file.
 
-        Raises `InvalidParameter` for a name that is taken or not valid, `ModelNotFound`, `InvalidModelFile`,
-        `LoadFailed`, `DiskFull`.
+        Raises `UnsupportedParameter` for a folder whose adapter cannot be expressed, `InvalidParameter` for a name that
+        is taken or not valid, `ModelNotFound`, `InvalidModelFile`, `LoadFailed`, `DiskFull`.
         """
         self._check_free(checked_name(name))
         model = resolve(base, self._data_dir)
+        converted = self.folder / f".tmp-{os.getpid()}-{checked_name(name)}.gguf"
         try:
             if model.is_bare:
                 raise InvalidParameter(
@@ -105,10 +107,18 @@ class Shelf:
                     "with --lora",
                     param="model",
                 )
-            info = read_adapter(file, model.path)
+            if file.is_dir():
+                from localllm.registry.peft.converting import convert  # NumPy
+
+                with disk_errors_are_clear(self._data_dir):
+                    self.folder.mkdir(parents=True, exist_ok=True)
+                    convert(file, model.path, converted, name=name)
+                info, digest = read_adapter(converted, model.path), self._keep(converted)
+            else:
+                info, digest = read_adapter(file, model.path), self._keep(file)
         finally:
             model.release()
-        digest = self._keep(file)
+            remove_file(converted)
         found = StoredAdapter(
             name=name,
             base=model.id,
