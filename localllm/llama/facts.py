@@ -285,6 +285,13 @@ FACTS: tuple[Fact, ...] = (
         "localllm.gguf.rules.memory:_INDEXED"), "src/models/*.cpp, src/llama-arch.cpp", (_KV, _NAMES), "wrong plan",
     ),
     Fact(
+        "rule", "order of matrices' rows in converted models, by architecture",
+        ("localllm.registry.peft.architectures:PERMUTED", "localllm.registry.peft.architectures:UNCHANGED",
+        "localllm.registry.peft.architectures:_REORDERED"), "conversion/*.py (modify_tensors, undo_permute)",
+        ("test_peft.py::test_our_own_adapter_comes_back_to_the_bit",
+        "test_peft.py::test_its_logits_are_those_of_pytorch"), "wrong result",
+    ),
+    Fact(
         "rule", "rows of pictures and sounds, and the encoders' buffers",
         ("localllm.gguf.rules.pictures:picture_rows",
         "localllm.gguf.rules.pictures:ANY_SIZE", "localllm.gguf.rules.sounds:sound_rows",
