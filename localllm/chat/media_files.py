@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import hashlib
 import json
 import re
 import secrets
+import threading
 import weakref
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -21,6 +24,7 @@ from msgspec.structs import replace
 
 from localllm.errors import InvalidParameter, clipped
 from localllm.types import ImageDetail, Media, MediaFile, MediaKind
+from localllm.types.conversation import HEAD_BYTES
 from localllm.types.documents import DocumentOptions
 
 REFERENCE = f"qz{secrets.token_hex(16)}."
@@ -37,21 +41,68 @@ DETAILS: dict[str | None, ImageDetail] = {
     "original": "high",
 }
 MAX_URL = 4096
-HEAD_BYTES = 4096
-"""How much of a file is looked at to see whether it is text."""
 _STANDARD = bytes.maketrans(b"-_", b"+/")
+
+MAX_KNOWN = 2000
+"""Base64 texts whose files are known by the text's hash; up to 5 kB each."""
 
 _files: weakref.WeakValueDictionary[str, MediaFile] = weakref.WeakValueDictionary()
 """By digest: the files of all requests that are being answered."""
 
 
+class KnownText(NamedTuple):
+    """What a base64 text contains."""
+
+    digest: str
+    num_bytes: int
+    head: bytes
+
+
+_known: OrderedDict[bytes, KnownText] = OrderedDict()
+"""By SHA-256 of the text, the least recently used first."""
+_known_lock = threading.Lock()
+
+
 def file_of(data: bytes) -> MediaFile:
-    """The file with these bytes: the same object as long as one is in use."""
+    """The file with these bytes, which it holds: the same object as long as one is in use."""
     digest = hashlib.sha256(data).hexdigest()
     file = _files.get(digest)
-    if file is None:
+    if file is None or not file.is_loaded:  # it would keep the body alive in which it came
         file = _files[digest] = MediaFile(digest, data)
     return file
+
+
+def file_in(text: memoryview) -> MediaFile | None:
+    """The file that a JSON string contains as base64; None: it contains none.
+
+    A text that came before is only hashed, without holding the interpreter's lock; it is decoded when somebody wants
+    the bytes. So a client may send its pictures at every turn (benchmarks/log/media.md).
+    """
+    key = hashlib.sha256(text).digest()
+    with _known_lock:
+        known = _known.get(key)
+        if known is not None:
+            _known.move_to_end(key)
+    if known is not None:
+        file = _files.get(known.digest)
+        if file is None:
+            file = _files[known.digest] = MediaFile.unloaded(*known, load=functools.partial(_loaded, text))
+        return file
+    data = decoded(bytes(text))
+    if not data:
+        return None
+    file = file_of(data)
+    with _known_lock:
+        _known[key] = KnownText(file.digest, file.num_bytes, file.head)
+        if len(_known) > MAX_KNOWN:
+            _known.popitem(last=False)
+    return file
+
+
+def _loaded(text: memoryview) -> bytes:
+    data = decoded(bytes(text))
+    assert data is not None  # it was decoded before
+    return data
 
 
 def blob_url(digest: str) -> str:
@@ -145,12 +196,12 @@ def is_text(head: bytes) -> bool:
     return True
 
 
-def kind_as(data: bytes, claimed: MediaKind) -> MediaKind:
-    """What a file is that was sent as this; a recording in a video's format is heard where a sound is meant, and a text
-    that begins like a picture is a document where one is meant."""
-    if claimed == "document" and is_text(data[:HEAD_BYTES]):
+def kind_as(head: bytes, claimed: MediaKind) -> MediaKind:
+    """What a file that begins so is, if it was sent as this; a recording in a video's format is heard where a sound is
+    meant, and a text that begins like a picture is a document where one is meant."""
+    if claimed == "document" and is_text(head[:HEAD_BYTES]):
         return claimed
-    found = kind_of(data)
+    found = kind_of(head)
     return claimed if found is None or (found == "video" and claimed == "audio") else found
 
 
@@ -194,7 +245,7 @@ class MediaReading:
         file = file_of(put_back(text).encode("utf-8", "replace"))
         self._files[file.digest] = file
         options = replace(options, is_text=True)
-        return Media(kind="document", digest=file.digest, num_bytes=len(file.data), param=path, document=options)
+        return Media(kind="document", digest=file.digest, num_bytes=file.num_bytes, param=path, document=options)
 
     def of(
         self,
@@ -213,11 +264,11 @@ class MediaReading:
         self, file: MediaFile, path: str, kind: MediaKind, detail: ImageDetail, options: DocumentOptions | None
     ) -> Media:
         self._files[file.digest] = file
-        kind = kind_as(file.data, kind)
+        kind = kind_as(file.head, kind)
         return Media(
             kind=kind,
             digest=file.digest,
-            num_bytes=len(file.data),
+            num_bytes=file.num_bytes,
             detail=detail,
             param=path,
             document=(options or DocumentOptions()) if kind == "document" else None,
@@ -268,7 +319,7 @@ class MediaLimits(NamedTuple):
 
 def check_sizes(files: Iterable[MediaFile], media: Iterable[Media], limits: MediaLimits) -> None:
     """Raises `InvalidParameter` for more than a request may have."""
-    sizes = [len(file.data) for file in files]
+    sizes = [file.num_bytes for file in files]
     places = [*media]
     for medium in places:
         if (error := too_large(medium, limits)) is not None:

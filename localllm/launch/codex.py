@@ -17,7 +17,7 @@ def _set_up(target: Target, _place: AgentFolders) -> Setup:
         "model_provider": PROVIDER,
         "model_context_window": target.ctx,
         "model_auto_compact_token_limit": int(target.ctx * COMPACT_SHARE),
-        "tools.view_image": target.sees,
+        "features.view_image": target.sees,
         f"{provider}.name": PROVIDER,
         f"{provider}.base_url": target.openai_url,
         f"{provider}.wire_api": "responses",

@@ -15,13 +15,13 @@ from typing import Any, cast, get_args
 import msgspec
 
 from localllm.chat.mcp_parts import mcp_part_of
-from localllm.chat.media_files import HEAD_BYTES, MediaReading, is_text
+from localllm.chat.media_files import MediaReading, is_text
 from localllm.chat.surrogates import REPLACED, whole_struct
 from localllm.chat.unreadable import first_refused, stand_in, with_parts
 from localllm.errors import InvalidParameter, clipped
 from localllm.llm.pictures import bytes_of
 from localllm.types import Media, MediaKind, Message, ToolCall
-from localllm.types.conversation import Conversation
+from localllm.types.conversation import HEAD_BYTES, Conversation
 from localllm.types.documents import DocumentOptions, PageImages
 
 AnyMessage = Message | Mapping[str, Any]

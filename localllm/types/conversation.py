@@ -5,7 +5,7 @@ A part of `types`. Knows nothing of templates or of any API's JSON.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -16,6 +16,10 @@ MediaKind = Literal["image", "video", "audio", "document"]
 """Documents become texts, and pictures of their pages, before a model gets them."""
 ImageDetail = Literal["auto", "low", "high"]
 """How finely a model looks at a picture: as it does by itself, with its fewest rows, or with its most."""
+
+
+HEAD_BYTES = 4096
+"""How much of a file is looked at to see what it is."""
 
 
 class Media(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -49,11 +53,48 @@ class Media(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.digest + "".join(f"{place:08x}" for place in places)
 
 
-class MediaFile(msgspec.Struct, frozen=True, weakref=True):
-    """The bytes of a picture or sound."""
+class MediaFile:
+    """The bytes of a picture, sound or document, or how to get them: most are known to the worker from an earlier turn.
 
-    digest: str
-    data: bytes
+    Immutable; any thread may ask for the bytes. Equal files have equal digests.
+    """
+
+    __slots__ = ("__weakref__", "_data", "_load", "digest", "head", "num_bytes")
+
+    def __init__(self, digest: str, data: bytes) -> None:
+        self.digest = digest
+        self.num_bytes = len(data)
+        self.head = data[:HEAD_BYTES]
+        """What says which kind of file it is."""
+        self._data: bytes | None = data
+        self._load: Callable[[], bytes] | None = None
+
+    @classmethod
+    def unloaded(cls, digest: str, num_bytes: int, head: bytes, load: Callable[[], bytes]) -> MediaFile:
+        """`load` makes the bytes when they are first wanted."""
+        file = cls(digest, head)
+        file.num_bytes, file._data, file._load = num_bytes, None, load
+        return file
+
+    @property
+    def data(self) -> bytes:
+        data, load = self._data, self._load
+        if data is None:
+            assert load is not None
+            data = self._data = load()
+            self._load = None
+        return data
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it holds its bytes, and nothing else."""
+        return self._data is not None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MediaFile) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
 
 
 class SoundCuts(msgspec.Struct, frozen=True):

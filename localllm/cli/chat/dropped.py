@@ -18,8 +18,9 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from localllm.chat.media_files import HEAD_BYTES, is_text
+from localllm.chat.media_files import is_text
 from localllm.cli.chat.media_look import is_media
+from localllm.types.conversation import HEAD_BYTES
 
 _QUOTED = r"""'[^']*'(?:\\''[^']*')*|"[^"]*\""""
 _WORD = re.compile(rf"(?<!\S)(?:(?:{_QUOTED})(?=\s|$|[?!.,;:)])|(?:\\.|\S)+)")

@@ -10,10 +10,11 @@ import io
 import wave
 from typing import NamedTuple
 
-from localllm.chat.media_files import HEAD_BYTES, is_text, kind_of
+from localllm.chat.media_files import is_text, kind_of
 from localllm.cli.render.units import size
 from localllm.documents.plain import FORMATS as FORMATS_OF_DOCUMENTS
 from localllm.types import MediaKind
+from localllm.types.conversation import HEAD_BYTES
 
 FORMATS = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "PPM")
 """Those whose headers Pillow reads without native code."""

@@ -159,13 +159,15 @@ async def read_body(request: Request, max_bytes: int, media_bytes: int = 0) -> b
         body += chunk
         if len(body) > most:
             raise _too_large(max_bytes)
-    given = bytes(body)
-    del body
-    if media_bytes and len(given) >= MIN_RUN:
-        given, files = await asyncio.to_thread(take_out, given) if len(given) > SMALL_BODY else take_out(given)
+    if media_bytes and len(body) >= MIN_RUN:
+        given, files = await asyncio.to_thread(take_out, body) if len(body) > SMALL_BODY else take_out(body)
         request.state.files = files  # until they are in messages
         if files:
-            request.state.hold_only(len(given) + sum(len(file.data) for file in files))
+            loaded = sum(file.num_bytes for file in files if file.is_loaded)
+            request.state.hold_only(len(given) + loaded + (0 if all(file.is_loaded for file in files) else len(body)))
+    else:
+        given = bytes(body)
+    del body
     if len(given) > max_bytes:
         raise _too_large(max_bytes)
     whole = whole_json(given)

@@ -42,7 +42,7 @@ class BlobStore:
 
     def put(self, file: MediaFile, owner: str) -> bool:
         """Keep it for this owner, evicting others if necessary; False if it exceeds the whole limit."""
-        if not self.is_on or len(file.data) + OVERHEAD_BYTES > self.max_bytes:
+        if not self.is_on or file.num_bytes + OVERHEAD_BYTES > self.max_bytes:
             return False
         own = self._files.setdefault(owner, OrderedDict())
         own[file.digest] = file
@@ -88,4 +88,4 @@ class BlobStore:
 
 
 def _size(files: _Files) -> int:
-    return sum(len(file.data) + OVERHEAD_BYTES for file in files.values())
+    return sum(file.num_bytes + OVERHEAD_BYTES for file in files.values())

@@ -246,6 +246,6 @@ def _found(medium: Media, fetched: Mapping[str, MediaFile]) -> Media:
     file = fetched.get(medium.url)
     if file is None:
         return medium
-    kind = kind_as(file.data, medium.kind)
+    kind = kind_as(file.head, medium.kind)
     options = (medium.document or DocumentOptions()) if kind == "document" else None
-    return replace(medium, kind=kind, digest=file.digest, num_bytes=len(file.data), url="", document=options)
+    return replace(medium, kind=kind, digest=file.digest, num_bytes=file.num_bytes, url="", document=options)

@@ -92,7 +92,7 @@ def _file(part: ChatPart, path: str, reading: MediaReading) -> Media | None:
         media = part.media(path, tried)
     except (InvalidParameter, UnsupportedParameter):
         return None
-    if not any(kind_of(file.data) for file in tried.files):
+    if not any(kind_of(file.head) for file in tried.files):
         return None
     for file in tried.files:
         reading.add(file)

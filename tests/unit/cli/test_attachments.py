@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from localllm.chat.media_files import HEAD_BYTES
 from localllm.cli.chat import dropped
 from localllm.cli.chat.attachments import Attachments, Bounds
 from localllm.cli.chat.media_look import is_media, look
 from localllm.errors import InvalidParameter
+from localllm.types.conversation import HEAD_BYTES
 from tests.documents import made
 from tests.pictures import LARGE, SMALL, WAV
 

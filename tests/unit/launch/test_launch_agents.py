@@ -49,7 +49,7 @@ def test_every_agent_is_told_the_address_the_model_and_the_context(name: str) ->
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("codex", "tools.view_image=true"),
+        ("codex", "features.view_image=true"),
         ("opencode", '"input":["text","image"]'),
         ("aider", '"supports_vision":true'),
         ("zed", '"images":true'),

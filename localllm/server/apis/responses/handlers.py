@@ -295,7 +295,7 @@ def _keeper(
     if body.store is False:
         return None
     encoded = msgspec.json.encode(conversation) if store.is_on else b""
-    if store.is_on and store.fits(len(encoded) + sum(len(file.data) for file in files)):
+    if store.is_on and store.fits(len(encoded) + sum(file.num_bytes for file in files)):
         return partial(_keep, store, StoredResponse(b"", encoded, owner, files=files))
     if body.store:
         what = "this conversation is too large to store" if store.is_on else "this server stores no responses"

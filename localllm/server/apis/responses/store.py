@@ -40,7 +40,7 @@ class StoredResponse(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        return self.json_bytes + sum(len(file.data) for file in self.files)
+        return self.json_bytes + sum(file.num_bytes for file in self.files)
 
 
 @dataclass
@@ -56,7 +56,7 @@ class _Held:
         self.count += 1
         self.size_bytes += kept.json_bytes
         for file in kept.files:
-            self.size_bytes += 0 if self.files[file.digest] else len(file.data)
+            self.size_bytes += 0 if self.files[file.digest] else file.num_bytes
             self.files[file.digest] += 1
 
     def drop(self, kept: StoredResponse) -> None:
@@ -66,7 +66,7 @@ class _Held:
             self.files[file.digest] -= 1
             if not self.files[file.digest]:
                 del self.files[file.digest]
-                self.size_bytes -= len(file.data)
+                self.size_bytes -= file.num_bytes
 
 
 class ResponseStore:
