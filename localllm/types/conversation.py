@@ -85,6 +85,10 @@ class MediaFile:
             self._load = None
         return data
 
+    def hold(self) -> None:
+        """Get the bytes now: until then, the request's whole body may be kept for them."""
+        _ = self.data
+
     @property
     def is_loaded(self) -> bool:
         """Whether it holds its bytes, and nothing else."""

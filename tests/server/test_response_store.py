@@ -33,9 +33,11 @@ def test_bytes_are_a_limit_of_their_own() -> None:
 
 
 def test_a_picture_of_many_responses_counts_once_for_each_owner_until_the_last_of_them_is_gone() -> None:
-    store, picture = ResponseStore(1000, 10_000), (MediaFile("digest", bytes(4000)),)
+    unloaded = MediaFile.unloaded("digest", 4000, b"", lambda: bytes(4000))
+    store, picture = ResponseStore(1000, 10_000), (unloaded,)
     for id in "abc":
         assert store.put(id, _kept(600, "ann")._replace(files=picture))
+    assert unloaded.is_loaded, "it keeps no body"
     assert store.size_bytes == 3 * 600 + 4000
     assert store.put("d", _kept(600, "ben")._replace(files=picture))
     assert (len(store), store.size_bytes) == (3, 2 * 600 + 4000 + 600 + 4000)

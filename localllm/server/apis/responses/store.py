@@ -113,6 +113,8 @@ class ResponseStore:
         if not self.is_on or not self.fits(kept.size_bytes):
             return False
         self.delete(id)
+        for file in kept.files:
+            file.hold()
         self._kept[id] = kept
         self._holders |= dict.fromkeys(kept.item_ids, id)
         self._held[kept.owner].add(kept)
