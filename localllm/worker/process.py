@@ -36,7 +36,6 @@ from localllm.worker.cpu_clocks import CLOCKS, make_team
 from localllm.worker.drafts.available import without_drafts
 from localllm.worker.framing import FrameReader, FrameWriter, UndecodableFrame
 from localllm.worker.grammars.constraints import Grammars
-from localllm.worker.grammars.grammar_child import GrammarChild
 from localllm.worker.messages import (
     SLOT_METHODS,
     Call,
@@ -207,9 +206,8 @@ class Worker:
 
         library = self._open_library(arguments)
         load = self._loads.get()
-        # Started first, so that their imports run concurrently with the load.
+        # Started first, so that its imports run concurrently with the load.
         templates = TemplateChild() if "default" in load.info.chat_templates else None
-        grammar_child = GrammarChild(load.options.grammar) if load.info.causal else None
         before_load = CLOCKS.read()
         loaded = load_model(library, load, self._report_progress(), arguments.data_dir, templates)
         model = self._model = loaded.report
@@ -223,7 +221,7 @@ class Worker:
         self.outbox.gather(load.options.stream_interval_ms / 1000)
         engine, embedder = self._engine_of(library, loaded, load, team, arguments)
         media = self._open_media(library, load, loaded.vocab, engine, team, arguments) if load.info.causal else None
-        self._prepare(loaded, load, engine, embedder, templates, grammar_child, media)
+        self._prepare(loaded, load, engine, embedder, templates, media)
         self._adapters = None if loaded.backend is None else loaded.backend.adapters
         self._engine = engine
         gc.freeze()  # what a model needs stays: no collection between steps walks through it
@@ -297,7 +295,6 @@ class Worker:
         engine: Engine | EncoderEngine,
         embedder: Embedder,
         templates: TemplateChild | None,
-        grammar_child: GrammarChild | None,
         media: MediaReader | None,
     ) -> None:
         """Start the preparers."""
@@ -312,9 +309,7 @@ class Worker:
             engine,
             self.outbox.put,
             PromptRules(load.defaults, load.options.thinking, load.options.context_shift),
-            grammars=None
-            if tokens is None or grammar_child is None
-            else Grammars(tokens, load.options.grammar, child=grammar_child),
+            grammars=None if tokens is None else Grammars(tokens, load.options.grammar),
             experience=loaded.guesses.experience(),
             media=media,
         )

@@ -59,19 +59,17 @@ class Vocabulary:
 class HeldChild(GrammarChild):
     """A real one, whose requests wait where a test says so."""
 
-    def __init__(self, limits: GrammarLimits = LIMITS) -> None:
+    def __init__(self, bench: Bench, limits: GrammarLimits) -> None:
         super().__init__(limits)
-        self.holds: dict[Structure, threading.Event] = {}
-        self.begun = threading.Semaphore(0)
-        self.written: list[Structure] = []
+        self._bench = bench
 
     def write(
         self, structure: Structure, preface: Preface | None, special: SpecialTokens, *, deadline_s: float | None = None
     ) -> Composed:
-        self.written.append(structure)
-        if structure in self.holds:
-            self.begun.release()
-            if not self.holds[structure].wait(TIMEOUT_S if deadline_s is None else 0.01):
+        self._bench.written.append(structure)
+        if structure in self._bench.holds:
+            self._bench.begun.release()
+            if not self._bench.holds[structure].wait(TIMEOUT_S if deadline_s is None else 0.01):
                 raise OverLimit("it takes long")
         return super().write(structure, preface, special, deadline_s=None)
 
@@ -83,16 +81,16 @@ def vocabulary() -> Vocabulary:
 
 class Bench:
     def __init__(self, vocabulary: Callable[[], Vocabulary], limits: GrammarLimits = LIMITS) -> None:
-        self.children = [HeldChild(limits)]
+        self.children: list[HeldChild] = []
+        self.holds: dict[Structure, threading.Event] = {}
+        self.begun = threading.Semaphore(0)
+        self.written: list[Structure] = []
         self.done: queue.SimpleQueue[tuple[str, Result]] = queue.SimpleQueue()
-        self.grammars = Grammars(vocabulary, limits, child=self.children[0], start_child=self._start)
+        self.grammars = Grammars(vocabulary, limits, self._start)
 
     def _start(self, limits: GrammarLimits) -> HeldChild:
-        child = HeldChild(limits)
-        child.holds = self.children[0].holds
-        child.begun = self.children[0].begun
-        self.children.append(child)
-        return child
+        self.children.append(HeldChild(self, limits))
+        return self.children[-1]
 
     def add(self, name: str, structure: Structure, *, is_wanted: bool = True) -> None:
         self.grammars.add(structure, None, lambda result: self.done.put((name, result)), lambda: is_wanted)
@@ -103,15 +101,11 @@ class Bench:
             child.close()
 
     def hold(self, structure: Structure) -> threading.Event:
-        event = self.children[0].holds[structure] = threading.Event()
+        event = self.holds[structure] = threading.Event()
         return event
 
     def next(self) -> tuple[str, Result]:
         return self.done.get(timeout=TIMEOUT_S)
-
-    @property
-    def written(self) -> list[Structure]:
-        return [structure for child in self.children for structure in child.written if structure != regex("a")]
 
 
 @pytest.fixture
@@ -134,6 +128,7 @@ def text_of(result: Result) -> str:
 
 
 def test_a_structure_becomes_a_constraint_of_its_own_for_each_request(bench: Bench) -> None:
+    assert bench.children == []
     for name in "abc":
         bench.add(name, SMALL)
     assert sorted((name, text_of(result)) for name, result in (bench.next() for _ in range(3))) == [
@@ -159,7 +154,7 @@ def test_a_small_structure_waits_for_no_large_one_and_for_none_that_takes_long(b
     bench.add("large", LARGE)
     bench.add("slow", regex("slow"))
     for _ in range(2):
-        assert bench.children[0].begun.acquire(timeout=TIMEOUT_S)
+        assert bench.begun.acquire(timeout=TIMEOUT_S)
     for number in range(3):
         bench.add(f"small {number}", regex(f"[a-z]{number}"))
         assert bench.next()[0] == f"small {number}"
@@ -172,7 +167,7 @@ def test_a_small_structure_waits_for_no_large_one_and_for_none_that_takes_long(b
 def test_what_nobody_waits_for_any_more_is_not_compiled(bench: Bench) -> None:
     wait = bench.hold(LARGE)
     bench.add("large", LARGE)
-    assert bench.children[0].begun.acquire(timeout=TIMEOUT_S)
+    assert bench.begun.acquire(timeout=TIMEOUT_S)
     gone, wanted = (Structure(kind="choice", source=LARGE.source.replace("y", letter)) for letter in "zw")
     bench.add("gone", gone, is_wanted=False)
     bench.add("last", wanted)

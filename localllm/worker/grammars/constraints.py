@@ -1,8 +1,8 @@
 """Turns a request's structure into a constraint, or rejects it: compiled once, cached, copied.
 
 A structure is first tried in a process of its own (`grammar_child`), then compiled for the model's vocabulary on a
-thread here. Slow or long ones have a separate thread and process, so that ordinary requests do not wait for them. Knows
-nothing of prompts.
+thread here. Slow or long ones have a separate thread and process, so that ordinary requests do not wait for them. Both
+processes start with the first structure that needs them. Knows nothing of prompts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
@@ -123,12 +123,9 @@ class Grammars:
         self,
         vocabulary: Callable[[], Vocabulary],
         limits: GrammarLimits,
-        *,
-        child: GrammarChild,
         start_child: Callable[[GrammarLimits], GrammarChild] = GrammarChild,
     ) -> None:
-        """`vocabulary` waits until it is made, or raises the reason why there is none. `child` tries ordinary
-        structures; another child is started for the first slow or long one."""
+        """`vocabulary` waits until it is made, or raises the reason why there is none."""
         self._vocabulary = vocabulary
         self.limits = limits
         self._lock = threading.Lock()
@@ -138,8 +135,9 @@ class Grammars:
         """Made for the first document that is checked while it is written."""
         self._closing_tokens: ClosingTokens | None = None
         """Made for the first document that is closed before its limit."""
-        self._slow = _Lane("slow-grammars", self, lambda: start_child(limits))
-        self._quick = _Lane("grammars", self, lambda: child, deadline_s=QUICK_S, slower=self._slow)
+        start = partial(start_child, limits)
+        self._slow = _Lane("slow-grammars", self, start)
+        self._quick = _Lane("grammars", self, start, deadline_s=QUICK_S, slower=self._slow)
 
     def add(
         self,
@@ -304,9 +302,6 @@ class _Lane:
         self._has_ended.wait()
 
     def _run(self) -> None:
-        if self._slower is not None:  # so that the first request finds it started
-            with suppress(LocalLLMError, OSError):  # a request that needs it tries again, and gets the error
-                self._write(_Key(Structure(kind="regex", source="a"), None), None)
         while (key := self._queue.get()) is not None:
             if self._grammars.is_wanted(key):
                 with errors_to(partial(self._grammars.refuse, key)), panics_as_errors():
