@@ -18,6 +18,8 @@ EMBEDDINGS = "/v1/embeddings"
 URLS = ("/v1/chat/completions", "/v1/completions", "/v1/responses", EMBEDDINGS, MESSAGES)
 """What a line may ask for."""
 DIGEST_CHARACTERS = 16
+MAX_ID_CHARS = 512
+"""Of a `custom_id`: all of a batch's are in memory."""
 
 
 class BatchLine(NamedTuple):
@@ -94,6 +96,15 @@ def of_batch_class(line: BatchLine) -> bytes:
     return msgspec.json.encode({**body, "batch": True})
 
 
+def batched(line: BatchLine) -> BatchLine:
+    """The line, of the batch class whatever it says: what a server's key may do besides is bounded."""
+    if line.problem or line.url == EMBEDDINGS:
+        return line
+    body = msgspec.json.decode(line.body, type=dict[str, msgspec.Raw])
+    body.pop("service_tier", None)
+    return line._replace(body=msgspec.json.encode({**body, "batch": True}))
+
+
 def _numbered(file: IO[bytes], max_bytes: int) -> Iterator[tuple[int, bytes]]:
     """Lines and their numbers; of a line that is too long, its first `max_bytes` + 1."""
     number = 0
@@ -111,6 +122,8 @@ def _parsed(number: int, line: bytes) -> BatchLine:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return _wrong(number, line, f"the line is no batch request: {error}")
     id = parsed.custom_id or f"line-{number}"
+    if len(id) > MAX_ID_CHARS:
+        return _wrong(number, line, f"custom_id has more than {MAX_ID_CHARS} characters")
     is_anthropic = parsed.params is not msgspec.UNSET
     url = MESSAGES if is_anthropic else parsed.url
     body = parsed.params if is_anthropic else parsed.body

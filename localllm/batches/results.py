@@ -11,9 +11,9 @@ answers are made.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -43,6 +43,44 @@ class _Kept(msgspec.Struct):
     custom_id: str
     input: str
     retry: bool = False
+
+
+Outcome = Literal["answered", "failed", "unsent"]
+SUCCEEDED, ERRORED = "succeeded", "errored"
+"""Anthropic's words."""
+_EXPIRED, _CANCELLED = "batch_expired", "batch_cancelled"
+"""OpenAI's."""
+
+
+class _Type(msgspec.Struct):
+    type: str
+
+
+class _Code(msgspec.Struct):
+    code: str
+
+
+class _Response(msgspec.Struct):
+    status_code: int
+
+
+class _Written(msgspec.Struct):
+    """A result of a server's batch."""
+
+    custom_id: str
+    response: _Response | None = None
+    error: _Code | None = None
+    result: _Type | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        if self.result is not None:
+            names: dict[str, Outcome] = {SUCCEEDED: "answered", ERRORED: "failed"}
+            return names.get(self.result.type, "unsent")
+        if self.response is not None:
+            return "answered" if self.response.status_code < 400 else "failed"
+        is_unsent = self.error is not None and self.error.code in (_EXPIRED, _CANCELLED)
+        return "unsent" if is_unsent else "failed"
 
 
 class Finished(NamedTuple):
@@ -99,16 +137,28 @@ class ResultFile:
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
+        self.size_bytes = 0
+        """Of what was appended."""
 
     def add(self, line: BatchLine, reply: Reply | None) -> None:
         """Append the result, whole or not at all as far as a killed process can tell. `reply`: None for a wrong line.
         Raises `OSError`."""
-        self._file.write(result_of(line, reply) + b"\n")
+        made = result_of(line, reply)
+        made["input"] = line.digest
+        if reply is None or not reply.is_answer:
+            made["retry"] = True  # the line may be put right before the next run
+        self.append(made)
+
+    def append(self, made: Mapping[str, Any]) -> None:
+        """The same for a whole result. Raises `OSError`."""
+        content = msgspec.json.encode(made) + b"\n"
+        self._file.write(content)
         self._file.flush()
+        self.size_bytes += len(content)
 
 
-def result_of(line: BatchLine, reply: Reply | None) -> bytes:
-    """The line of the file, without its end."""
+def result_of(line: BatchLine, reply: Reply | None) -> dict[str, Any]:
+    """A result, as the API has it."""
     made: dict[str, Any] = {"id": f"batch_req_{line.number}", "custom_id": line.id}
     if reply is None:
         made |= {"response": None, "error": {"code": "invalid_line", "message": f"line {line.number}: {line.problem}"}}
@@ -116,16 +166,40 @@ def result_of(line: BatchLine, reply: Reply | None) -> bytes:
         del made["id"]
         is_answer = reply.status < 400
         content = (
-            {"type": "succeeded", "message": _json(reply)} if is_answer else {"type": "errored", "error": _json(reply)}
+            {"type": SUCCEEDED, "message": _json(reply)} if is_answer else {"type": ERRORED, "error": _json(reply)}
         )
         made["result"] = content
     else:
         made["response"] = {"status_code": reply.status, "request_id": reply.request_id, "body": _json(reply)}
         made["error"] = None
-    made["input"] = line.digest
-    if reply is None or not reply.is_answer:
-        made["retry"] = True  # the line may be put right before the next run
-    return msgspec.json.encode(made)
+    return made
+
+
+def unsent_result(line: BatchLine, *, is_expired: bool) -> dict[str, Any]:
+    """What stands for a line that was not sent before the batch ended."""
+    if line.is_anthropic:
+        return {"custom_id": line.id, "result": {"type": "expired" if is_expired else "canceled"}}
+    why = "the batch expired" if is_expired else "the batch was cancelled"
+    error = {"code": _EXPIRED if is_expired else _CANCELLED, "message": f"{why} before this request was sent"}
+    return {"id": f"batch_req_{line.number}", "custom_id": line.id, "response": None, "error": error}
+
+
+def written(path: Path, add: Callable[[str, Outcome], None]) -> None:
+    """Names each result in a file that a server wrote, and takes a torn line out of it. A file that is missing has
+    none. Raises `OSError`."""
+    end = 0
+    try:
+        with path.open("rb") as file:
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                end += len(line)
+                result = msgspec.json.decode(line, type=_Written)
+                add(result.custom_id, result.outcome)
+    except FileNotFoundError:
+        return
+    if end < path.stat().st_size:
+        os.truncate(path, end)
 
 
 def _json(reply: Reply) -> msgspec.Raw:

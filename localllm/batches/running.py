@@ -1,6 +1,6 @@
 """Runs a batch: so many requests at a time, each result written as it comes. Knows neither files nor HTTP.
 
-lines   [answered before | in flight | not yet read)        a line is read only when a request has ended
+lines   [answered before | in flight | not yet taken)       a line is taken only when a request has ended
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from localllm.batches.results import Reply
 Send = Callable[[BatchLine], Awaitable[Reply]]
 """Sends a request; raises what ends the whole batch, above all that there is no server any more."""
 Write = Callable[[BatchLine, Reply | None], None]
+Take = Callable[[], Awaitable[BatchLine | None]]
+"""The next line, or None at the end; called by several at a time."""
 MOST_TRIES = 5
 """Of a request that finds the server full or a worker gone."""
 FIRST_PAUSE_S = 0.5
@@ -35,8 +37,17 @@ class Tally:
         return self.num_answered + self.num_failed
 
 
+def taking(lines: Iterator[BatchLine]) -> Take:
+    """Takes from an iterator that does not block."""
+
+    async def take() -> BatchLine | None:
+        return next(lines, None)
+
+    return take
+
+
 async def run(
-    lines: Iterator[BatchLine],
+    take: Take,
     send: Send,
     write: Write,
     *,
@@ -44,13 +55,13 @@ async def run(
     tally: Tally,
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Send all lines, at most `concurrency` at a time. What `send`, `write` or `lines` raise ends the others.
+    """Send all lines, at most `concurrency` at a time. What `send`, `write` or `take` raise ends the others.
 
     tally: counts up while this runs.
     """
 
     async def work() -> None:
-        for line in lines:  # shared: each takes the next
+        while (line := await take()) is not None:
             reply = None if line.problem else await _tried(line, send, pause)
             write(line, reply)
             if reply is not None and reply.is_answer:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -25,6 +26,9 @@ from localllm.server.apis import adapters, gateways, models
 from localllm.server.apis.anthropic import handlers as anthropic
 from localllm.server.apis.anthropic.replies import response_parts as anthropic_parts
 from localllm.server.apis.audio import handlers as audio
+from localllm.server.apis.batches import files, message_batches
+from localllm.server.apis.batches import handlers as batches
+from localllm.server.apis.batches.sending import behind_gate
 from localllm.server.apis.embeddings import handlers as embeddings
 from localllm.server.apis.llamacpp import completion, props, router, tools
 from localllm.server.apis.llamacpp import errors as llamacpp_errors
@@ -93,6 +97,9 @@ def routes() -> list[Route]:
         *anthropic.routes(),
         *embeddings.routes(),
         *audio.routes(),
+        *files.routes(),
+        *batches.routes(),
+        *message_batches.routes(),
         *llamacpp.routes(),
         *completion.routes(),
         *props.routes(),
@@ -113,8 +120,10 @@ def routes() -> list[Route]:
     ]
 
 
-def build_app(state: ServerState, *, keys: KeyRing | None = None, allowed_hosts: Iterable[str] = ()) -> ASGIApp:
-    """Everything between a socket and the runtime."""
+def build_app(
+    state: ServerState, *, keys: KeyRing | None = None, allowed_hosts: Iterable[str] = ()
+) -> tuple[ASGIApp, ASGIApp]:
+    """Everything between a socket and the runtime; and the same without the gate, for the lines of batches."""
     served = routes()
     router = _Routes(routes=served)
     router.router.redirect_slashes = False
@@ -133,7 +142,10 @@ def build_app(state: ServerState, *, keys: KeyRing | None = None, allowed_hosts:
         allowed_hosts=allowed_hosts,
         max_header_bytes=settings.max_header_bytes,
     )
-    return Edge(gate, state.metrics, paths, cors, served, name=state.name, tracer=state.tracer)
+    edge = partial(
+        Edge, metrics=state.metrics, paths=paths, cors=cors, routes=served, name=state.name, tracer=state.tracer
+    )
+    return edge(gate), edge(behind_gate(router))
 
 
 async def openapi_document(_: Request) -> Response:

@@ -35,6 +35,8 @@ from localllm.settings.config import Settings
 from localllm.system import processes, service_manager
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from localllm.server.edge.http import HttpServer
     from localllm.server.state import ServerState
 
@@ -92,7 +94,8 @@ async def serve(
         plain = [open_.enter_context(bind_ollamas(settings.ollama_port))] if settings.ollama_compat else []
         if ends_with_stdin:
             stop.at_end_of_stdin()
-        serving = _Serving(settings, models, announce, keys, tls, listener, plain, stop, make_runtime(settings))
+        runtime, resumes = make_runtime(settings), token is None
+        serving = _Serving(settings, models, announce, keys, tls, listener, plain, stop, runtime, resumes)
         reloads = asyncio.create_task(reloading.run())
         try:
             await serving.run()
@@ -116,6 +119,8 @@ class _Serving:
     """Additional sockets without TLS."""
     stop: Stop
     runtime: Runtime
+    resumes: bool
+    """Whether batches that another process left are gone on with: not by one that serves another program."""
 
     async def run(self) -> None:
         """Runs until stopped. Raises what loading raises."""
@@ -124,7 +129,7 @@ class _Serving:
         http: HttpServer | None = None
         try:
             # In a thread, so that loading continues.
-            state, server = await asyncio.to_thread(self._http_server)
+            state, app, server = await asyncio.to_thread(self._http_server)
             server.start(self.listener, self.plain)
             http = server
             await asyncio.wait({load, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -133,6 +138,7 @@ class _Serving:
                 state.loading, state.first = None, model_id
                 state.only = model_id if state.starts_one else None
                 state.started.set()
+                await state.batches.start(app, self.keys, resumes=self.resumes)
                 for other in self.plain:
                     log.event(logging.INFO, "ollama_compat", url=url_of(other))
                 self.announce.ready(url_of(self.listener, "http" if self.tls is None else "https"), model_id)
@@ -141,7 +147,7 @@ class _Serving:
                 service_manager.notify("STOPPING=1", "STATUS=running answers end")
                 await self._leave(state)
             self.stop.now.set()
-            state.draining = True
+            await state.drain()
         finally:
             for task in (load, stopped):
                 task.cancel()
@@ -186,7 +192,8 @@ class _Serving:
         """Converts one model's progress to that of all."""
         return lambda fraction: self.announce.loading((number + fraction) / len(self.models))
 
-    def _http_server(self) -> tuple[ServerState, HttpServer]:
+    def _http_server(self) -> tuple[ServerState, ASGIApp, HttpServer]:
+        """Also the application behind the gate."""
         from localllm.server.app import build_app
         from localllm.server.edge.connections import most_connections
         from localllm.server.edge.http import HttpServer
@@ -209,8 +216,8 @@ class _Serving:
             log.event(
                 logging.WARNING, "fewer_connections", max_connections=most, remedy="raise the limit of open files"
             )
-        app = build_app(state, keys=self.keys, allowed_hosts=hosts)
-        return state, HttpServer(app, bounds, self.tls, max_connections=most)
+        app, inner = build_app(state, keys=self.keys, allowed_hosts=hosts)
+        return state, inner, HttpServer(app, bounds, self.tls, max_connections=most)
 
 
 class Stop:

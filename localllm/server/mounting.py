@@ -56,7 +56,8 @@ class ServerApp:
             state = ServerState(runtime, self._settings, name=name, first=ids[0] if ids else None)
             runtime.observe(state.metrics)
             hosts = [name.strip() for name in self._settings.allowed_hosts.split(",") if name.strip()]
-            self._app = build_app(state, keys=self._keys, allowed_hosts=hosts)
+            self._app, inner = build_app(state, keys=self._keys, allowed_hosts=hosts)
+            await state.batches.start(inner, self._keys, resumes=True)
         except BaseException:
             await runtime.aclose()
             raise
@@ -66,7 +67,7 @@ class ServerApp:
     async def __aexit__(self, *_: object) -> None:
         state, self._state, self._app = self._state, None, None
         assert state is not None
-        state.draining = True
+        await state.drain()
         await state.runtime.aclose()
         await state.close()
 

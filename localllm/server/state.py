@@ -18,6 +18,7 @@ from localllm.errors import Draining, Loading, LocalLLMError, ModelNotFound, Una
 from localllm.registry import resolve
 from localllm.registry.offers.requests import Asking
 from localllm.runtime.runtime import Answer, Runtime, among
+from localllm.server.apis.batches.service import Batches
 from localllm.server.apis.responses.store import ResponseStore
 from localllm.server.edge import sse
 from localllm.server.mcp import McpHubs
@@ -70,6 +71,8 @@ class ServerState:
     """Sends spans of requests to a collector, if the settings name one."""
     mcp: McpHubs = field(init=False)
     """MCP servers whose tools requests may use."""
+    batches: Batches = field(init=False)
+    """Files that clients stored, and batches of requests."""
     _aliases: tuple[tuple[str, str], ...] = field(init=False)
     """Name pattern -> model; empty: the loaded one."""
 
@@ -91,6 +94,12 @@ class ServerState:
             self.started.set()
         self.mcp = McpHubs(self.settings)
         self.responses = ResponseStore(self.settings.max_stored_responses, max_bytes)
+        self.batches = Batches(self.settings, self._slots)
+
+    async def drain(self) -> None:
+        """Before the last answers: no new ones from now on."""
+        await self.batches.stop()
+        self.draining = True
 
     async def close(self) -> None:
         """After the last answer."""
@@ -141,14 +150,23 @@ class ServerState:
 
     def most_answers(self, model: str) -> int:
         """How many requests a model can have running and waiting; from the settings if it is not loaded."""
-        loaded, model = self.loaded(model), self.runtime.adapters.base(self.named(model))
-        return (self.settings.for_model(model).slots if loaded is None else loaded.slots) + self.settings.max_waiting
+        return self._slots(model) + self.settings.max_waiting
+
+    def _slots(self, model: str | None) -> int:
+        """How many answers a model writes at a time; from the settings if it is not loaded."""
+        loaded = None if model is None else self.loaded(model)
+        if loaded is not None:
+            return loaded.slots
+        base = None if model is None else self.runtime.adapters.base(self.named(model))
+        return (self.settings if base is None else self.settings.for_model(base)).slots
 
     def timed(self, requests: Sequence[GenerationRequest]) -> list[GenerationRequest]:
-        """The requests with the server's default time limits."""
+        """The requests with the server's default time limits; those of the batch class wait for all others."""
         timeout_s, queue_timeout_s = self.time_limits_s()
         return [
-            msgspec.structs.replace(
+            request
+            if request.batch
+            else msgspec.structs.replace(
                 request,
                 timeout_s=timeout_s if request.timeout_s is None else request.timeout_s,
                 queue_timeout_s=queue_timeout_s if request.queue_timeout_s is None else request.queue_timeout_s,

@@ -20,6 +20,7 @@ address = partial(Setting, group="Address")
 access = partial(Setting, group="Access")
 models = partial(Setting, group="Several models")
 requests = partial(Setting, group="Requests")
+batches = partial(Setting, group="Files and batches")
 responses = partial(Setting, group="Responses and MCP")
 downloads = partial(Setting, group="Downloads")
 program = partial(Setting, group="Program")
@@ -227,6 +228,26 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
     max_grammar_states: GrammarStates = _LIMITS.lexer_states
     max_grammar_items: GrammarItems = _LIMITS.step_items
     max_grammar_fuel: GrammarFuel = _LIMITS.step_fuel
+
+    max_file_mb: Annotated[int, batches(
+        "Largest file for a batch", "MB", 1, MAX_MB,
+        more="Of OpenAI's /v1/files, and of the requests that come with one of Anthropic's batches. A line of it may "
+        "have max_body_bytes."
+    )] = 200
+    max_files_mb: Annotated[int, batches(
+        "Disk for files and batches of each API key", "MB", 0, MAX_MB,
+        more="With the results; a batch that would need more ends early, and says so. 0: no files are stored."
+    )] = 2000
+    max_files: Annotated[int, batches("Stored files of each API key", "N", 0, MAX_COUNT)] = 500
+    max_batches: Annotated[int, batches(
+        "Batches of each API key that are kept", "N", 1, MAX_COUNT,
+        more="Beyond that, the oldest one that has ended is forgotten."
+    )] = 200
+    max_batch_lines: Annotated[int, batches("Most requests of a batch", "N", 1, MAX_COUNT)] = 100_000
+    message_batch_hours: Annotated[int, batches(
+        "Hours after which Anthropic's message batches expire", "N", 1, 87600,
+        more="OpenAI's say it themselves, as completion_window."
+    )] = 24
 
     max_stored_responses: Annotated[int, responses(
         "Responses kept for previous_response_id", "N", 0, MAX_COUNT,

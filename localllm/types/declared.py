@@ -17,7 +17,8 @@ from localllm.types.ranges import check_range
 
 Group = Literal[
     "Address", "Access", "Model", "Sampling", "Single models", "CPU and GPU", "Speed", "Memory", "Pictures and sound",
-    "Several models", "Requests", "Structured answers", "Responses and MCP", "Downloads", "Program",
+    "Several models", "Requests", "Structured answers", "Files and batches", "Responses and MCP", "Downloads",
+    "Program",
 ]  # fmt: skip
 """In the order of help pages and of the reference."""
 GROUPS: tuple[Group, ...] = get_args(Group)

@@ -19,7 +19,7 @@ import msgspec
 from localllm.batches.lines import MESSAGES, BatchLine, model_of, of_batch_class, read_lines, with_model
 from localllm.batches.prompted import Prompt, csv_lines, text_lines, text_of
 from localllm.batches.results import Finished, Reply, ResultFile, read_results
-from localllm.batches.running import Tally, run
+from localllm.batches.running import Tally, run, taking
 from localllm.batches.windows import by_common_prefix
 from localllm.cli.render.progress import PartProgress
 from localllm.cli.render.units import duration
@@ -243,7 +243,7 @@ async def _sent(
 
     try:
         async with connect_async(client.url, client.token, at_a_time) as http:
-            await run(lines, functools.partial(_send, http), write, concurrency=at_a_time, tally=tally)
+            await run(taking(lines), functools.partial(_send, http), write, concurrency=at_a_time, tally=tally)
     finally:
         progress.clear()
 

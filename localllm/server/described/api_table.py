@@ -18,7 +18,8 @@ from localllm.server.apis.llamacpp.completion_requests import AnswerFields as Co
 from localllm.server.apis.ollama.fields import AnswerFields, CommonFields
 from localllm.server.apis.openai.requests import CommonRequest
 from localllm.server.app import routes
-from localllm.server.described.endpoints import OPERATIONS, Operation
+from localllm.server.described.endpoints import OPERATIONS
+from localllm.server.described.operation import Operation
 from localllm.server.requests.field_rules import Fates, fates_of, honoured
 from localllm.server.requests.sampling import SamplingFields
 from localllm.server.requests.structures import StructureFields

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from localllm.server.apis import gateways
 from localllm.server.apis.adapters import AdapterRequest
@@ -32,42 +32,11 @@ from localllm.server.apis.responses.events import AnyEvent
 from localllm.server.apis.tei import replies as tei_replies
 from localllm.server.apis.tei import requests as tei
 from localllm.server.apis.tei.errors import ErrorReply as TeiError
+from localllm.server.described.batch_endpoints import BATCH_OPERATIONS
+from localllm.server.described.operation import PAGE_QUERY, Operation, Query
 from localllm.server.requests.counting import TokenCount
 from localllm.types import wire as manage
 from localllm.types.wire import ErrorBody, Ready
-
-
-class Query(NamedTuple):
-    """A parameter of the query string."""
-
-    name: str
-    schema: dict[str, Any]
-    required: bool = False
-
-
-class Operation(NamedTuple):
-    """One method of one path."""
-
-    method: str
-    path: str
-    summary: str
-    request: Any = None
-    response: Any = None
-    """None: text, or only events if there is a `chunk`; several: depending on the request's headers."""
-    chunk: Any = None
-    """The type of a stream's events, with `stream: true`."""
-    needs_key: bool = True
-    query: tuple[Query, ...] = ()
-    needs_body: bool = True
-    """Set if there is a `request`."""
-    error: Any = ErrorBody
-    """Several: depending on the request's fields."""
-    text_type: str = "text/plain"
-    """Media type of a response without a type."""
-    is_form: bool = False
-    """Whether the request is a multipart form, with a `file`."""
-    is_empty: bool = False
-    """Whether the response has no body."""
 
 
 def _html(path: str, summary: str, query: tuple[Query, ...] = ()) -> Operation:
@@ -95,10 +64,6 @@ _SLOT_QUERY = (
 
 _CATALOG_QUERY = (Query("query", {"type": "string"}),)
 _MODEL = (Query("model", {"type": "string"}),)
-_PAGE_QUERY = tuple(
-    Query(name, {"type": kind}) for name, kind in (("limit", "string"), ("after_id", "string"), ("before_id", "string"))
-)
-"""Anthropic's paging; OpenAI's list has no pages."""
 
 OPERATIONS = (
     Operation("get", "/health", "Liveness: the server process responds", response=dict[str, str], needs_key=False),
@@ -172,7 +137,7 @@ OPERATIONS = (
         "/v1/models",
         "List models; in Anthropic's format for clients that send anthropic-version",
         response=(models.ModelList, message_models.ModelPage),
-        query=_PAGE_QUERY,
+        query=PAGE_QUERY,
     ),
     Operation(
         "get",
@@ -296,6 +261,7 @@ OPERATIONS = (
             ("translations", "The same, in English", audio.TranslationRequest),
         )
     ),
+    *BATCH_OPERATIONS,
     Operation("post", "/v1/embeddings", "Embed texts", EmbeddingsBody, vectors.EmbeddingList),
     Operation(
         "post",

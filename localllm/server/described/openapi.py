@@ -14,7 +14,8 @@ import msgspec
 from localllm import __version__
 from localllm.server.apis.llamacpp import completion_requests
 from localllm.server.apis.ollama.errors import ErrorBody as OllamaError
-from localllm.server.described.endpoints import OPERATIONS, Operation
+from localllm.server.described.endpoints import OPERATIONS
+from localllm.server.described.operation import Operation
 from localllm.types import SAMPLING_RANGES
 from localllm.types.wire import ErrorBody
 

@@ -25,9 +25,7 @@ _MISSING = (
     ("/v1/audio/voices", "speech is not generated"),
     ("/v1/images/", "image generation is not supported"),
     ("/v1/videos", "video generation is not supported"),
-    ("/v1/files", "files are not stored; send their text in the request"),
-    ("/v1/uploads", "files are not stored; send their text in the request"),
-    ("/v1/batches", "the batch API is not supported; send the requests in parallel"),
+    ("/v1/uploads", "files are sent in one piece, to /v1/files"),
     ("/v1/moderations", "moderation is not supported"),
     ("/v1/fine_tuning/", "fine-tuning is not supported"),
 )

@@ -37,11 +37,14 @@ OF_BROWSERS = frozenset({"origin", "sec-fetch-site", "sec-fetch-mode", "referer"
 
 STREAMED = "/api/blobs/"
 """Path prefix of file uploads, which are written to disk as they arrive, without a limit on the total time."""
+FILES = "/v1/files"
+"""Path of others."""
 
 
 def is_streamed(scope: Scope) -> bool:
     """Whether the body is processed piece by piece."""
-    return bool(scope["path"].startswith(STREAMED))
+    path: str = scope["path"]
+    return path == FILES or path.startswith(STREAMED)
 
 
 class TimedBody:

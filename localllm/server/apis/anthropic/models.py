@@ -155,7 +155,7 @@ def _capabilities(entry: Entry) -> Capabilities | None:
     effort = Support(reads_effort)
     types = ThinkingTypes(adaptive=yes, enabled=yes, disabled=yes, between_tools=no)
     return Capabilities(
-        batch=no,
+        batch=chats,
         citations=no,
         code_execution=no,
         context_management=no,
