@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
-from collections.abc import Coroutine, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
@@ -25,6 +25,7 @@ from localllm.llm.adapters import adapter_texts, named
 from localllm.llm.arguments import Texts
 from localllm.llm.ending import end_abandoned, until_cancelled
 from localllm.llm.events import EventObserver, guarded
+from localllm.llm.generating import Errors, Prompts, asker, check, in_order, window_of
 from localllm.llm.keywords import (
     ChatArguments,
     CompleteArguments,
@@ -223,6 +224,35 @@ class AsyncLLM:
         asked, shape = keywords.COMPLETE.filled("complete", given), to_shape(schema)
         return await self._ask(arguments.completion_request(prompt, shape, asked), shape, asked, stream=stream)
 
+    @overload
+    def generate(
+        self, prompts: Prompts, *, schema: None = None, errors: Literal["raise"] = "raise",
+        concurrency: int | None = None, **given: Unpack[ChatArguments],
+    ) -> AsyncGenerator[Chat, None]: ...  # fmt: skip
+
+    @overload
+    def generate(
+        self, prompts: Prompts, *, schema: SchemaLike | type[T] | None = None, errors: Errors = "raise",
+        concurrency: int | None = None, **given: Unpack[ChatArguments],
+    ) -> AsyncGenerator[Any, None]: ...  # fmt: skip
+
+    def generate(
+        self, prompts: Prompts, *, schema: object = None, errors: Errors = "raise", concurrency: int | None = None,
+        **given: Unpack[ChatArguments],
+    ) -> AsyncGenerator[Any, None]:  # fmt: skip
+        """Answer many prompts, of a list or any iterator, also an asynchronous one; the answers come in the same order.
+
+        A text is continued verbatim, as by `complete`; a list of messages is answered, as by `chat`. A prompt is taken
+        when there is room for it, so an endless iterator takes bounded memory. All are of the batch class, unless
+        `batch` is False. Leaving the loop and closing it cancels what is under way.
+
+        errors: `return` yields a prompt's `LocalLLMError` in its place, instead of raising it. concurrency: prompts
+        that are taken before the first of them is read; by default four for each slot.
+        """
+        check(prompts, errors, concurrency)
+        ask = asker(self.chat, self.complete, {"schema": schema, **given})
+        return in_order(prompts, ask, window_of(self.info.slots, concurrency), errors)
+
     async def tokenize(self, text: str, *, add_special: bool = True) -> list[int]:
         """Token ids of a text; starts with the model's BOS token unless `add_special` is off."""
         if not isinstance(text, str):
@@ -318,7 +348,7 @@ class AsyncLLM:
             notes = request.notes + read.notes
             request = replace(request, messages=read.messages, media=read.files, notes=notes, documents=read.taken)
         name = self._name if adapters is None else await named(runtime.adapters, self.info.id, self.info, adapters)
-        return await runtime.submit(name, [request])
+        return await runtime.submit_in_turn(name, request)
 
     async def _in_time(self, timeout_s: float | None, work: Coroutine[Any, Any, T]) -> T:
         """The worker's clock starts when the request arrives there; a restart of the model may come before that."""

@@ -11,11 +11,12 @@ from __future__ import annotations
 import functools
 import inspect
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 from localllm.llm.async_llm import AsyncLLM
+from localllm.llm.generating import Errors, Prompt, asker, check, in_order_blocking, window_of
 from localllm.llm.keywords import LOAD, ChatArguments, CompleteArguments, LoadArguments
 from localllm.llm.loop_thread import LoopThread
 from localllm.llm.messages import Messages
@@ -161,6 +162,29 @@ class LLM:
     def complete(self, *args: Any, **given: Any) -> Chat | Stream:
         """Continue a text verbatim, without a chat template. Otherwise as `chat`."""
         return self._answer(self._llm.complete(*args, **given))
+
+    @overload
+    def generate(
+        self, prompts: Iterable[Prompt], *, schema: None = None, errors: Literal["raise"] = "raise",
+        concurrency: int | None = None, **given: Unpack[ChatArguments],
+    ) -> Generator[Chat, None, None]: ...  # fmt: skip
+
+    @overload
+    def generate(
+        self, prompts: Iterable[Prompt], *, schema: SchemaLike | type[T] | None = None, errors: Errors = "raise",
+        concurrency: int | None = None, **given: Unpack[ChatArguments],
+    ) -> Generator[Any, None, None]: ...  # fmt: skip
+
+    @_told_as(AsyncLLM.generate)
+    def generate(
+        self, prompts: Iterable[Prompt], *, schema: object = None, errors: Errors = "raise",
+        concurrency: int | None = None, **given: Unpack[ChatArguments],
+    ) -> Generator[Any, None, None]:  # fmt: skip
+        """Answer many prompts in order. They are taken on the caller's thread. See `AsyncLLM.generate`."""
+        check(prompts, errors, concurrency)
+        ask = asker(self._llm.chat, self._llm.complete, {"schema": schema, **given})
+        window = window_of(self.info.slots, concurrency)
+        return in_order_blocking(prompts, ask, self._thread.begin, window, errors)
 
     def close(self) -> None:
         """Unload the model and end its process; running answers fail with `Draining`. Idempotent, thread-safe."""

@@ -57,21 +57,30 @@ class LoopThread:
 
         Raises what the coroutine raises, `NotLoaded` once it has ended, and `WrongOwner` in a fork or callback.
         """
+        job = self.begin(work)
+        try:
+            return job.result()
+        except BaseException:
+            job.cancel()
+            raise
+
+    def begin(self, work: Coroutine[Any, Any, T]) -> Begun[T]:
+        """Start it, without waiting for its result. Raises `NotLoaded` once the thread has ended, and `WrongOwner`."""
         try:
             self._check()
         except LocalLLMError:
             work.close()
             raise
-        job = _Job(work)
+        begun = Begun(self, _Job(work), work.close)
         try:
             with self._lock:
                 if self._ended:
                     raise _closed()
-                self._loop.call_soon_threadsafe(job.start)
-            return job.result()
+                self._loop.call_soon_threadsafe(begun.start)
         except BaseException:
-            self.post(job.cancel, otherwise=work.close)
+            begun.cancel()
             raise
+        return begun
 
     def post(self, callback: Callable[[], object], otherwise: Callable[[], object] = lambda: None) -> None:
         """Call it on the loop, after what was posted before; call `otherwise` instead if the loop is closed."""
@@ -138,6 +147,27 @@ class LoopThread:
         await asyncio.gather(*others, return_exceptions=True)
         await self._loop.shutdown_asyncgens()
         self._loop.stop()
+
+
+class Begun(Generic[T]):
+    """Work on the loop of another thread."""
+
+    def __init__(self, thread: LoopThread, job: _Job[T], close: Callable[[], None]) -> None:
+        self._thread = thread
+        self._job = job
+        self._close = close
+
+    def start(self) -> None:
+        """Called on the loop."""
+        self._job.start()
+
+    def result(self) -> T:
+        """Blocks. Raises what the coroutine raised, and `NotLoaded` if the loop ended first."""
+        return self._job.result()
+
+    def cancel(self) -> None:
+        """Its result is not wanted any more; never blocks."""
+        self._thread.post(self._job.cancel, otherwise=self._close)
 
 
 class _Job(Generic[T]):

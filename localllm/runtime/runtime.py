@@ -25,15 +25,15 @@ from localllm.errors import (
     clipped,
 )
 from localllm.registry import signed_catalog
-from localllm.runtime.adapters import AdapterNames
+from localllm.runtime.adapters import AdapterNames, Variant
 from localllm.runtime.answer_reader import Answer as Answer
-from localllm.runtime.answer_reader import reading_for
 from localllm.runtime.finding import Finder, StartedModel
 from localllm.runtime.finding import ModelDescription as ModelDescription
 from localllm.runtime.finding import among as among
 from localllm.runtime.model_making import Making
 from localllm.runtime.pulling import Pulls
 from localllm.runtime.questions import Questions
+from localllm.runtime.sending import accepted, send
 from localllm.settings.config import Settings
 from localllm.supervisor.managed import FOREVER_S
 from localllm.supervisor.observer import Observer as Observer
@@ -57,8 +57,6 @@ logger = logging.getLogger("localllm")
 OnProgress = Callable[[float], None]
 
 NOTHING: Mapping[str, Any] = {}
-SENT_AT_ONCE = 4
-"""Requests of one call that are sent without yielding to the event loop."""
 NOTICEABLE_S = 0.1
 """A wait for a model that is long enough to count; no load is faster."""
 
@@ -79,6 +77,8 @@ class Runtime(Questions):
         """Uploaded files; `make` creates models from them."""
         self.pulls = Pulls(settings)
         """Downloads; it also uploads to registries."""
+        self._turn = asyncio.Lock()
+        """Held by the first of the requests that wait for room."""
         self._loads: dict[str, asyncio.Task[LoadedModel]] = {}
         """Loads begun by requests. They continue after the client disconnects, since clients retry."""
 
@@ -186,6 +186,22 @@ class Runtime(Questions):
         """Report what becomes of requests and workers to this observer from now on."""
         self._supervisor.observer = observer
 
+    async def submit_in_turn(self, model_id: str, request: GenerationRequest) -> list[Answer]:
+        """`submit` that waits for room in the queue, in order of arrival, for a program that owns its model and would
+        only ask again. Raises as `submit`, but no `QueueFull`."""
+        variant = self.adapters.variant(model_id)
+        async with self._turn:
+            while True:
+                (request,), session = await self._session_for(model_id, [request], None)
+                if session.has_room(is_batch=request.batch):
+                    break
+                began_s = time.monotonic()
+                await session.one_left()
+                if request.timeout_s is not None:
+                    request = with_less_time(request, time.monotonic() - began_s)
+            sent = await self._send(variant, [request], session)
+        return await accepted(sent, session)
+
     async def submit(
         self, model_id: str, requests: Sequence[GenerationRequest], *, keep_alive_s: float | None = None
     ) -> list[Answer]:
@@ -196,29 +212,15 @@ class Runtime(Questions):
         """
         variant = self.adapters.variant(model_id)
         requests, session = await self._session_for(model_id, requests, keep_alive_s)
+        return await accepted(await self._send(variant, requests, session), session)
+
+    async def _send(
+        self, variant: Variant | None, requests: Sequence[GenerationRequest], session: Session
+    ) -> list[Pending]:
         loaded = session.ready.result()
         requests = await self.adapters.under(variant, requests, loaded.id, Path(loaded.path))
         self._supervisor.will_adapt(loaded.id, requests)
-        is_batch = all(request.batch for request in requests)
-        session.check_room(
-            len(requests), is_batch=is_batch
-        )  # all or none: send nothing that would be cancelled immediately
-        sent: list[Pending] = []
-        try:
-            for number, request in enumerate(requests, 1):
-                sent.append(session.submit(request))
-                if number % SENT_AT_ONCE == 0:  # each may have megabytes, and is encoded here
-                    await asyncio.sleep(0)
-            num_prompt_tokens = await asyncio.gather(*(pending.mailbox.accepted for pending in sent))
-        except BaseException:  # rejected, or the caller was cancelled while its prompts were prepared
-            for pending in sent:
-                pending.cancel()
-            raise
-        format = session.ready.result().format
-        return [
-            Answer(pending, count, reading_for(request, format, pending.mailbox.beginning), request.notes)
-            for request, pending, count in zip(requests, sent, num_prompt_tokens, strict=True)
-        ]
+        return await send(requests, session)
 
     async def ensure(self, model_id: str, keep_alive_s: float | None = None) -> None:
         """Load the model as any request would, and keep it that long. Raises as `submit`."""

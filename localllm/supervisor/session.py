@@ -95,6 +95,8 @@ class Session:
         self._observer = observer or SessionObserver()
         self._retries = retries
         self._pending: dict[int, Pending] = {}
+        self._left = asyncio.Event()
+        """Set, and replaced, when a request has left `_pending`."""
         self._collectors: dict[int, Collector] = {}
         self._num_texts = 0
         """Texts in all collectors together."""
@@ -160,19 +162,35 @@ class Session:
     def withdraw(self, pending: Pending) -> None:
         """Cancel a request whose answer is no longer wanted."""
         if self._pending.pop(pending.id, None) is not None:
+            self._leave()
             self._process.send(Cancel(pending.id))
 
     def check_room(self, num_requests: int, *, is_batch: bool = False) -> None:
         """Raises `QueueFull` if there is no room for that many more. Requests of the batch class take no room from
         others, which are served before them."""
-        slots, num_before = self.ready.result().slots, len(self._pending)
-        if not is_batch:
-            num_before = sum(not pending.request.batch for pending in self._pending.values())
+        slots, num_before = self.ready.result().slots, self._num_before(is_batch=is_batch)
         if num_before + num_requests > slots + self._max_waiting:
             waiting = max(0, num_before - slots)
             raise self._queue_times.full(
                 num_waiting=waiting, max_waiting=self._max_waiting, slots=slots, num_asked=num_requests
             )
+
+    def has_room(self, *, is_batch: bool) -> bool:
+        """Whether `check_room` lets one more request pass."""
+        return self._num_before(is_batch=is_batch) < self.ready.result().slots + self._max_waiting
+
+    async def one_left(self) -> None:
+        """Waits until a request has ended, or all have with the process."""
+        await self._left.wait()
+
+    def _num_before(self, *, is_batch: bool) -> int:
+        if is_batch:
+            return len(self._pending)
+        return sum(not pending.request.batch for pending in self._pending.values())
+
+    def _leave(self) -> None:
+        self._left.set()
+        self._left = asyncio.Event()
 
     async def embed(self, request: EmbeddingRequest | RerankRequest) -> Embeddings:
         """The vectors of all texts; for reranking, one vector of a single number per document: its score.
@@ -352,7 +370,12 @@ class Session:
 
     def _find(self, id: int, *, ends: bool = False) -> Pending | None:
         """The request; None if it was cancelled while this message was on its way."""
-        return self._pending.pop(id, None) if ends else self._pending.get(id)
+        if not ends:
+            return self._pending.get(id)
+        found = self._pending.pop(id, None)
+        if found is not None:
+            self._leave()
+        return found
 
     def _plan(self, hello: Hello) -> None:
         try:
@@ -371,6 +394,7 @@ class Session:
         if was_answering and not is_closing:
             _guarded(self._observer.died)
         pending, self._pending = self._pending, {}
+        self._leave()
         for each in pending.values():
             if is_closing or self._retries is None or each.was_retried or each.begun.is_set():
                 _guarded(partial(each.fail, death))
