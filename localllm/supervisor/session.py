@@ -20,6 +20,7 @@ from localllm.errors import Draining, InternalError, LocalLLMError, RequestTimeo
 from localllm.supervisor import text_queue
 from localllm.supervisor.collector import Collector, embed_frame
 from localllm.supervisor.open_calls import OpenCalls
+from localllm.supervisor.open_requests import OpenRequests
 from localllm.supervisor.pending import DEADLINE_GRACE_S, Pending, remaining
 from localllm.supervisor.process import WorkerProcess
 from localllm.supervisor.retries import Retries
@@ -94,9 +95,7 @@ class Session:
         self._queue_times = QueueTimes()
         self._observer = observer or SessionObserver()
         self._retries = retries
-        self._pending: dict[int, Pending] = {}
-        self._left = asyncio.Event()
-        """Set, and replaced, when a request has left `_pending`."""
+        self._pending = OpenRequests(limits.max_waiting, self._queue_times)
         self._collectors: dict[int, Collector] = {}
         self._num_texts = 0
         """Texts in all collectors together."""
@@ -161,36 +160,20 @@ class Session:
 
     def withdraw(self, pending: Pending) -> None:
         """Cancel a request whose answer is no longer wanted."""
-        if self._pending.pop(pending.id, None) is not None:
-            self._leave()
+        if self._pending.take(pending.id) is not None:
             self._process.send(Cancel(pending.id))
 
     def check_room(self, num_requests: int, *, is_batch: bool = False) -> None:
-        """Raises `QueueFull` if there is no room for that many more. Requests of the batch class take no room from
-        others, which are served before them."""
-        slots, num_before = self.ready.result().slots, self._num_before(is_batch=is_batch)
-        if num_before + num_requests > slots + self._max_waiting:
-            waiting = max(0, num_before - slots)
-            raise self._queue_times.full(
-                num_waiting=waiting, max_waiting=self._max_waiting, slots=slots, num_asked=num_requests
-            )
+        """Raises `QueueFull` if there is no room for that many more."""
+        self._pending.check_room(num_requests, self.ready.result().slots, is_batch=is_batch)
 
     def has_room(self, *, is_batch: bool) -> bool:
         """Whether `check_room` lets one more request pass."""
-        return self._num_before(is_batch=is_batch) < self.ready.result().slots + self._max_waiting
+        return self._pending.has_room(self.ready.result().slots, is_batch=is_batch)
 
     async def one_left(self) -> None:
         """Waits until a request has ended, or all have with the process."""
-        await self._left.wait()
-
-    def _num_before(self, *, is_batch: bool) -> int:
-        if is_batch:
-            return len(self._pending)
-        return sum(not pending.request.batch for pending in self._pending.values())
-
-    def _leave(self) -> None:
-        self._left.set()
-        self._left = asyncio.Event()
+        await self._pending.one_left()
 
     async def embed(self, request: EmbeddingRequest | RerankRequest) -> Embeddings:
         """The vectors of all texts; for reranking, one vector of a single number per document: its score.
@@ -370,12 +353,7 @@ class Session:
 
     def _find(self, id: int, *, ends: bool = False) -> Pending | None:
         """The request; None if it was cancelled while this message was on its way."""
-        if not ends:
-            return self._pending.get(id)
-        found = self._pending.pop(id, None)
-        if found is not None:
-            self._leave()
-        return found
+        return self._pending.take(id) if ends else self._pending.get(id)
 
     def _plan(self, hello: Hello) -> None:
         try:
@@ -393,9 +371,7 @@ class Session:
         self._fail_load(death)
         if was_answering and not is_closing:
             _guarded(self._observer.died)
-        pending, self._pending = self._pending, {}
-        self._leave()
-        for each in pending.values():
+        for each in self._pending.take_all():
             if is_closing or self._retries is None or each.was_retried or each.begun.is_set():
                 _guarded(partial(each.fail, death))
             else:
