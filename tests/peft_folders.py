@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import gguf
 import numpy as np
 import numpy.typing as npt
 
@@ -34,3 +35,21 @@ def write_peft(folder: Path, tensors: Mapping[str, npt.NDArray[Any]], **config: 
     (folder / "adapter_model.safetensors").write_bytes(safetensors(whole))
     (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 8, "lora_alpha": 16, **config}))
     return folder
+
+
+def write_adapter(
+    path: Path, matrices: Mapping[str, tuple[npt.NDArray[Any], npt.NDArray[Any]]], *, alpha: float
+) -> Path:
+    """A GGUF adapter for `llama`, of A and B by the matrix's name."""
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_type("adapter")
+    writer.add_string("adapter.type", "lora")
+    writer.add_float32("adapter.lora.alpha", alpha)
+    for name, (a, b) in matrices.items():
+        writer.add_tensor(f"{name}.lora_a", a)
+        writer.add_tensor(f"{name}.lora_b", b)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path

@@ -1,7 +1,8 @@
-"""`localllm lora`: lists, adds, converts, shows and removes LoRA adapters. Data on stdout, messages on stderr."""
+"""`localllm lora`: lists, adds, converts, merges, shows and removes adapters. Data on stdout, messages on stderr."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,12 +18,16 @@ from localllm.registry.adapters.shelf import Shelf
 from localllm.runtime.adapters import AdapterNames, KnownAdapter
 from localllm.settings.config import Settings
 
-Action = Literal["list", "add", "show", "remove", "convert"]
+Action = Literal["list", "add", "show", "remove", "convert", "merge"]
+NOTICEABLE_ROUNDING = 0.1
+"""Share of the adapters' change from which on the merged model may answer otherwise
+(benchmarks/log/adapters.md#merged-models)."""
 _USAGE = {
     "add": ("MODEL", "NAME", "FILE|FOLDER"),
     "show": ("NAME",),
     "remove": ("NAME",),
     "convert": ("MODEL", "FOLDER", "FILE"),
+    "merge": ("MODEL+NAME", "FILE"),
 }
 
 
@@ -38,7 +43,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str = ""
 
 
-def manage_adapters(settings: Settings, action: Action, words: list[str], *, scale: float, as_json: bool) -> int:
+def manage_adapters(
+    settings: Settings, action: Action, words: list[str], *, scale: float, type: str, as_json: bool
+) -> int:
     """Carry out the action; returns the exit code. Raises `LocalLLMError`s."""
     wanted = _USAGE.get(action)
     if (wanted is None and len(words) > 1) or (wanted is not None and len(words) != len(wanted)):
@@ -50,6 +57,8 @@ def manage_adapters(settings: Settings, action: Action, words: list[str], *, sca
         return _show(settings, words[0], as_json=as_json)
     if action == "convert":
         return _convert(settings, *words)
+    if action == "merge":
+        return _merge(settings, words[0], Path(words[1]).expanduser(), type, as_json=as_json)
     shelf = Shelf(settings.data_dir)
     if action == "remove":
         removed = shelf.remove(words[0])
@@ -88,6 +97,36 @@ def _convert(settings: Settings, model: str, folder: str, target: str) -> int:
     finally:
         base.release()
     report.say(f"localllm: wrote {target}: {info.num_matrices} matrices, rank {info.rank}, {size(info.size_bytes)}")
+    return report.OK
+
+
+def _merge(settings: Settings, name: str, target: Path, type: str, *, as_json: bool) -> int:
+    """Says how much rounding distorts the adapters' change: to merge and then quantize makes another model."""
+    from localllm.cli.render.bars import Bar
+    from localllm.registry.making.merging import Applied, merge
+    from localllm.registry.resolve import resolve
+
+    variant = AdapterNames(settings).variant(settings.sections().model_named(name))
+    if variant is None:
+        raise InvalidParameter(f"{name!r} names no adapter: write MODEL+NAME, or an adapter's name", param="model")
+    base = resolve(variant.base, settings.data_dir)
+    try:
+        with Bar(target.name) as bar:
+            adapters = [Applied(adapter.path, scale) for adapter, scale in variant.adapters]
+            merged = merge(base.path, adapters, target, type, on_bytes=partial(bar.show, "merging"))
+    finally:
+        base.release()
+    if as_json:
+        report.write_json(msgspec.json.encode(merged))
+        return report.OK
+    types = ", ".join(f"{count} {type}" for type, count in merged.types.items())
+    report.say(f"localllm: wrote {target} ({size(merged.size_bytes)}), with {merged.matrices} merged matrices: {types}")
+    report.say(
+        f"localllm: the adapters change these matrices by {merged.change:.2%}; rounding them distorts "
+        f"{merged.rounding:.2%} of that change"
+    )
+    if merged.rounding > NOTICEABLE_ROUNDING:
+        report.say(f"localllm: it may answer otherwise than {name} does; --type F16 keeps the change")
     return report.OK
 
 

@@ -274,20 +274,23 @@ def runtime(
 @takes("home")
 def lora(
     action: Annotated[
-        Literal["list", "add", "show", "remove", "convert"],
-        Argument(metavar="list|add|show|remove|convert", help="What to do"),
+        Literal["list", "add", "show", "remove", "convert", "merge"],
+        Argument(metavar="list|add|show|remove|convert|merge", help="What to do"),
     ] = "list",
     words: Annotated[
         list[str] | None,
         Argument(
             metavar="ARGS...",
-            help="add: MODEL NAME FILE|FOLDER; show, remove: NAME; convert: MODEL FOLDER FILE; list: nothing, or "
-            "MODEL. A FOLDER is one that peft saved",
+            help="add: MODEL NAME FILE|FOLDER; show, remove: NAME; convert: MODEL FOLDER FILE; merge: "
+            "MODEL+NAME FILE; list: nothing, or MODEL. A FOLDER is one that peft saved",
         ),
     ] = None,
     scale: Annotated[
         float, Option("--scale", metavar="X", help="add: strength where none is asked for; 1 is as it was trained")
     ] = 1.0,
+    type: Annotated[
+        str, Option("--type", metavar="TYPE", help="merge: of merged matrices: F16, F32, BF16, Q8_0 ... Q4_0, or same")
+    ] = "F16",
     as_json: opt.AsJson = False,
     **settings: Any,
 ) -> None:
@@ -295,7 +298,7 @@ def lora(
     from localllm.cli.commands.adapters import manage_adapters
     from localllm.cli.shared import config
 
-    raise Exit(manage_adapters(config.load(settings), action, words or [], scale=scale, as_json=as_json))
+    raise Exit(manage_adapters(config.load(settings), action, words or [], scale=scale, type=type, as_json=as_json))
 
 
 @takes("home")
