@@ -155,7 +155,7 @@ def _decoded(raw: npt.NDArray[np.uint8], type: str) -> Floats:
 def _encoded(rows: Floats, type: str) -> npt.NDArray[Any]:
     from gguf import GGMLQuantizationType, quants
 
-    return quants.quantize(rows, GGMLQuantizationType[type])
+    return np.asarray(quants.quantize(rows, GGMLQuantizationType[type]))
 
 
 def _retyped(tensor: TensorInfo, type: str) -> TensorInfo:
@@ -196,7 +196,7 @@ def _write(
             if old.name in changes:
                 _write_merged(file, data, old, new.type, changes[old.name], sums)
             else:
-                file.write(data)
+                file.write(data.data)
             done += new.n_bytes
             if on_bytes is not None:
                 on_bytes(done, total)
