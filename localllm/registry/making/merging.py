@@ -91,7 +91,7 @@ def merge(
     header = read_header(base)
     if "split.count" in header.metadata:
         raise InvalidParameter(
-            f"{base.name} is one of several files of a model; join them first (llama-gguf-split --merge)", param="model"
+            f"{base.name} is one of several files of a model; join them first, with llama-gguf-split", param="model"
         )
     changes: dict[str, list[_Change]] = {}
     for adapter in adapters:
