@@ -82,8 +82,8 @@ def readable(
 ) -> tuple[tuple[Message, ...], tuple[str, ...]]:
     """The messages with notes in place of pictures and sounds that the model does not read, and these notes.
 
-    `kinds`: what it reads; `why`: why it reads no more, and the remedy, behind a semicolon. An assistant's are never
-    shown to the model. Raises `UnsupportedParameter` in the turn to answer.
+    `kinds`: what it reads; `why`: why it reads no more, and the remedy, behind a semicolon. Raises
+    `UnsupportedParameter` in the turn to answer.
     """
     if not any(message.media for message in messages):
         return tuple(messages), ()
@@ -91,10 +91,9 @@ def readable(
     notes: list[str] = []
     made = []
     for index, message in enumerate(messages):
-        read: Container[str] = () if message.role == "assistant" else kinds
         parts: list[str | Media] = []
         for part in message.parts:
-            if isinstance(part, str) or part.kind in read:
+            if isinstance(part, str) or part.kind in kinds:
                 parts.append(part)
                 continue
             if part.instead:

@@ -104,7 +104,7 @@ def limited() -> Iterator[Served]:
         ([_file(data_url(b"x")) for _ in range(3)], "max_documents"),
         ([_file(data_url(b"x" * 301)), _file(data_url(b"y" * 301))], "max_request_document_chars"),
         ([_file(data_url(b"plain"), pages="1")], "has no pages"),
-        ([{"type": "file", "file": {"file_id": "f"}}], "stored"),
+        ([{"type": "file", "file": {"file_id": "f"}}], "name no files by id"),
         ([_file("not base64!")], "not valid base64"),
         ([_file(data_url(bytes(range(256))))], "of no format"),
         ([{"type": "input_file", "file_url": "https://example.com/a.pdf"}], "--media-urls public"),

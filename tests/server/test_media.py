@@ -58,7 +58,7 @@ def _user(*content: object) -> list[Any]:
         (
             "/v1/responses",
             {"input": _user({"type": "input_image", "file_id": "x"})},
-            "input[0].content[0].file_id is not supported: no files are stored",
+            "input[0].content[0].file_id is not supported: requests name no files by id; send the file itself as",
         ),
         (
             "/v1/responses",
@@ -263,6 +263,44 @@ def test_a_picture_that_claude_code_reads_is_seen_or_gets_a_note_and_is_counted(
     assert counted == plain - len("\n[image omitted: the model cannot see images]") + 4
 
 
+def _drawn() -> list[tuple[str, dict[str, Any]]]:
+    """Conversations in which the assistant drew a picture, perhaps another model than this one."""
+    text, url = {"type": "text", "text": "Here it is."}, data_url(SMALL)
+    asked, again = _user({"type": "text", "text": "Draw."}), _user({"type": "text", "text": "Larger."})
+    shown = {"type": "image_url", "image_url": {"url": url}}
+    own = {"type": "output_text", "text": "Here it is."}
+    drawn = {"type": "output_image", "image_url": url}
+    bare = base64.b64encode(SMALL).decode()
+    ollamas = {"role": "assistant", "content": "Here it is.", "images": [bare]}
+    return [
+        ("/v1/chat/completions", {"messages": [*asked, {"role": "assistant", "content": [text, shown]}, *again]}),
+        ("/v1/chat/completions", {"messages": [*asked, {"role": "assistant", "content": [text, drawn]}, *again]}),
+        ("/v1/responses", {"input": [*asked, {"role": "assistant", "content": [own, drawn]}, *again]}),
+        (
+            "/v1/messages",
+            {"max_tokens": 5, "messages": [*asked, {"role": "assistant", "content": [text, _claudes()]}, *again]},
+        ),
+        (
+            "/api/chat",
+            {"model": "tiny", "messages": [{"role": "user", "content": "Draw."}, ollamas, ollamas | {"role": "user"}]},
+        ),
+    ]
+
+
+def test_a_picture_in_the_assistants_own_turn_is_seen_by_a_model_that_sees(served: Served) -> None:
+    for path, body in _drawn():
+        for reads in (frozenset({"image"}), frozenset[str]()):
+            served.runtime.reads = reads if path != "/api/chat" else frozenset({"image"})
+            response = served.http.post(path, json=body)
+            assert response.status_code == 200, (path, response.text)
+            own = (served.runtime.requests[-1].messages or ())[1]
+            assert own.role == "assistant"
+            assert len(own.media) == (1 if served.runtime.reads else 0), path
+            assert "Here it is." in own.content
+            assert ("the model cannot see images" in own.content) != bool(served.runtime.reads)
+            assert "omitted" not in response.headers.get("x-localllm-messages", "") or not served.runtime.reads
+
+
 @pytest.mark.parametrize(
     ("block", "says"),
     [
@@ -270,7 +308,10 @@ def test_a_picture_that_claude_code_reads_is_seen_or_gets_a_note_and_is_counted(
         (_claudes(type="base64"), "source.data"),
         (_claudes(type="url", url="https://example.com/a.png"), "--media-urls public"),
         (_claudes(type="url", url="file:///etc/passwd"), "are never read"),
-        (_claudes(type="file", file_id="file_1"), "send it as base64"),
+        (
+            _claudes(type="file", file_id="file_1"),
+            "send the file itself as base64, or the url that /localllm/blobs gives",
+        ),
         ({"type": "image"}, "source"),
         ({"type": "document", "source": {"type": "base64", "data": "AAAA"}}, "of no format that is read here"),
     ],

@@ -21,13 +21,15 @@ from localllm.types import Media
 from localllm.types.documents import DocumentOptions, PageImages
 
 ELSEWHERE = "; a note stands for those in tools' results and earlier turns"
-IMAGES = ("image_url", "input_image", "image")
+IMAGES = ("image_url", "input_image", "image", "output_image")
 VIDEOS = ("input_video", "video_url", "video")
 SOUNDS = ("input_audio", "audio_url", "audio")
 FILES = ("file", "input_file")
 """Types of parts that may be read."""
-NO_STORE = "no files are stored here; send the file itself as file_data"
-_FILE_ID = {"file_id": RefusedField(f"{NO_STORE}{ELSEWHERE}")}
+NO_IDS = "requests name no files by id; send the file itself as {}, or the url that /localllm/blobs gives for it"
+"""Ids would promise that a file stays; a reference to an uploaded one says its content, so it may be sent again."""
+NO_FILE_IDS = NO_IDS.format("file_data")
+_FILE_ID = {"file_id": RefusedField(f"{NO_FILE_IDS}{ELSEWHERE}")}
 _FILES = dict.fromkeys(
     ("file", "file_data", "file_id", "file_url", "filename", "pages", "page_images"),
     RefusedField(f"files are not supported here; send their text{ELSEWHERE}"),
@@ -107,7 +109,7 @@ class GivenFile(msgspec.Struct, frozen=True):
         """
         given = self.file_data or self.file_url
         if not given and self.file_id:
-            raise UnsupportedParameter(f"{path}{fields}.file_id is not supported: {NO_STORE}", param=path)
+            raise UnsupportedParameter(f"{path}{fields}.file_id is not supported: {NO_FILE_IDS}", param=path)
         options = DocumentOptions(
             name=self.filename or "", pages=self.pages or "", page_images=self.page_images or "auto"
         )
@@ -196,8 +198,8 @@ class ChatPart(ContentPart, frozen=True):
         if self.type in IMAGES:
             image = self.image_url
             if image is None:
-                where, remedy = f"{path}.file_id", "send the image itself as image_url"
-                raise UnsupportedParameter(f"{where} is not supported: no files are stored here; {remedy}", param=where)
+                where, why = f"{path}.file_id", NO_IDS.format("image_url")
+                raise UnsupportedParameter(f"{where} is not supported: {why}", param=where)
             url, detail = (image.url, image.detail) if isinstance(image, ImageUrl) else (image, self.detail)
             return reading.image(url, path, detail)
         if self.type in VIDEOS:

@@ -152,7 +152,7 @@ class ChatMessage(msgspec.Struct, frozen=True):
                 texts += returned_parts(needed(part.text, f"{where}.text"), where, reading)
             elif part.type in ("text", "refusal"):
                 texts.append(needed(part.text if part.type == "text" else part.refusal, f"{where}.{part.type}"))
-            elif part.is_media and self.role != "assistant":
+            elif part.is_media:
                 texts.append(media_or_note(part, where, notes, reading, refuses=refuses))
             elif (said := part.resource_text) is not None:
                 texts.append(said)

@@ -230,7 +230,7 @@ def _turn(
             yield from turn.taken()
             yield _result(block, where, notes, reading)
         elif message.role == "assistant":
-            turn.add(block, where, notes)
+            turn.add(block, where, notes, reading)
         else:
             turn.parts += block.parts(where, notes, reading, refuses=refuses)
     yield from turn.taken() if turn or message.content else [Message(message.role, "")]
@@ -248,7 +248,7 @@ class _Turn:
     def __bool__(self) -> bool:
         return bool(self.parts or self.thoughts or self.calls)
 
-    def add(self, block: ContentBlock, path: str, notes: list[str]) -> None:
+    def add(self, block: ContentBlock, path: str, notes: list[str], reading: MediaReading) -> None:
         """A block of an assistant's message."""
         if block.type == "thinking":
             self.thoughts.append(block.thinking or "")
@@ -259,7 +259,7 @@ class _Turn:
             self.thoughts.append("")
             drop(block.type, path, notes)
         else:
-            self.parts += block.texts(path, notes)
+            self.parts += block.parts(path, notes, reading)
 
     def taken(self) -> Iterator[Message]:
         """The message, if there is any."""

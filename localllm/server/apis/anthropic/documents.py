@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from localllm.chat.media_files import MediaReading
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
-from localllm.server.requests.content_parts import NO_STORE
+from localllm.server.requests.content_parts import NO_IDS
 from localllm.server.requests.parse import decoded, decoding
 from localllm.server.requests.values import missing, needed
 from localllm.types import Media
@@ -31,8 +31,7 @@ class ImageSource(msgspec.Struct, frozen=True):
         if self.type == "url":
             return reading.image(needed(self.url, f"{path}.source.url"), path)
         raise UnsupportedParameter(
-            f"{path}.source: images of type {clipped(self.type)!r} are not supported, since no files are stored; send "
-            "it as base64",
+            f"{path}.source: images of type {clipped(self.type)!r} are not supported: {NO_IDS.format('base64')}",
             param=f"{path}.source.type",
         )
 
@@ -67,7 +66,8 @@ class DocumentSource(msgspec.Struct, frozen=True):
                 raise missing(f"{where}.content")
             return _within(self.content, path, reading, options)
         raise UnsupportedParameter(
-            f"{where}: documents of type {clipped(self.type)!r} are not supported: {NO_STORE}", param=f"{where}.type"
+            f"{where}: documents of type {clipped(self.type)!r} are not supported: {NO_IDS.format('base64')}",
+            param=f"{where}.type",
         )
 
 

@@ -279,22 +279,19 @@ def _message(item: InputItem, path: str, result: ParsedInput, *, refuses: bool) 
         raise InvalidParameter(f"{path}.role must be one of {known}, got {given!r}", param=f"{path}.role")
     given_parts = [ChatPart(type="text", text=content)] if isinstance(content, str) else content
     is_own = role == "assistant"
-    parts = _parts(given_parts, f"{path}.content", result, is_own=is_own, refuses=refuses)
+    parts = _parts(given_parts, f"{path}.content", result, refuses=refuses)
     made = [(OutputText if is_own else InputText)(part) if isinstance(part, str) else part for part in parts]
     return MessageItem(id=new_id("msg"), role=role, content=made)
 
 
-def _parts(
-    parts: Sequence[ChatPart], path: str, result: ParsedInput, *, is_own: bool, refuses: bool
-) -> list[str | MediaPart]:
-    """`is_own`: of an answer, whose pictures no model reads."""
+def _parts(parts: Sequence[ChatPart], path: str, result: ParsedInput, *, refuses: bool) -> list[str | MediaPart]:
     texts: list[str | MediaPart] = []
     for index, part in enumerate(parts):
         where = f"{path}[{index}]"
         if part.type in _TEXT_PARTS:
             name = "refusal" if part.type == "refusal" else "text"
             texts.append(needed(getattr(part, name), f"{where}.{name}"))
-        elif part.is_media and not is_own:
+        elif part.is_media:
             texts.append(_media(part, where, result, refuses=refuses))
         elif (said := part.resource_text) is not None:
             texts.append(said)
