@@ -36,6 +36,11 @@ def test_a_url_that_is_nearly_right_is_answered_with_the_right_one(
 @pytest.mark.parametrize(
     ("path", "words"),
     [
+        (
+            "/api/v1/chat",
+            "LM Studio's own chat is not served; `POST /v1/responses` keeps conversations, too, and takes its pictures "
+            "(`data_url`) and MCP tools",
+        ),
         ("/v1beta/models/x:generateContent", "Google's Gemini API is not served; OpenAI clients use the base URL /v1"),
     ],
 )

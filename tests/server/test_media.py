@@ -481,9 +481,7 @@ def test_teis_clients_are_told_in_their_words(served: Served) -> None:
         ("/v1/audio/voices", "speech is not generated"),
         ("/audio/speech", "speech is not generated"),
         ("/v1/images/generations", "image generation is not supported"),
-        ("/v1/files", "files are not stored"),
-        ("/v1/files/file-1/content", "files are not stored"),
-        ("/v1/batches", "batch API is not supported"),
+        ("/v1/uploads", "to /v1/files"),
         ("/v1/moderations", "moderation is not supported"),
     ],
 )

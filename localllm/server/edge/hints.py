@@ -14,11 +14,13 @@ _OTHERS = (("/v1beta/", "Google's Gemini API is not served"),)
 """Path prefixes of other vendors' APIs, and the hint for each."""
 
 _MARKS = {
+    "/api/v1/chat": "LM Studio's own chat is not served; `POST /v1/responses` keeps conversations, too, and takes its "
+    "pictures (`data_url`) and MCP tools",
     "/version": "gateways take a server with it for vLLM; `GET /api/version` tells the version",
     "/server_info": "gateways take a server with it for SGLang; see `GET /model_info` and `GET /loads`",
     "/get_server_info": "gateways take a server with it for SGLang; see `GET /model_info` and `GET /loads`",
 }
-"""Paths by which gateways recognize other servers, and the hint for each."""
+"""Paths of other servers, by which gateways recognize these or that a name alone would lead astray, and hints."""
 
 _MISSING = (
     ("/v1/audio/speech", "speech is not generated"),
