@@ -16,9 +16,10 @@ from localllm.types.upstream import SCHEDULER_COPIES
 F32, F16 = 4, 2
 RECURRENT_WIDTHS = 13
 """Embedding-wide vectors that a token takes up in a state-space layer."""
-INPUT_WIDTHS = 1
+INPUT_WIDTHS = 1.5
 """Embedding-wide vectors that each token of an encoder takes up besides: from 0.6 on two with flash attention, since a
-batch may hold tokens and vectors, in 0.5 none. In decoders, whose other buffers are larger, they are within 5 %."""
+batch may hold tokens and vectors, in 0.7 three, in 0.5 none; so every plan is within 10 %. In decoders, whose other
+buffers are larger, they are within 5 %."""
 MORE_COPIES = SCHEDULER_COPIES - 1
 """Additional copies of a step's inputs if devices work in a pipeline."""
 
@@ -75,7 +76,8 @@ def host_bytes(info: ModelInfo, step: Step, *, flash: bool) -> int:
 def encoder_bytes(info: ModelInfo, rows: int, *, flash: bool) -> int:
     """Size of an encoder's compute buffer for a text of `rows` tokens, each of which attends to all others."""
     embedding, inner = info.embedding_length or 0, info.feed_forward_length or 0
-    feed_forward = F32 * rows * (inner + (3 + INPUT_WIDTHS) * embedding) + F16 * rows * rows
+    feed_forward = F32 * rows * (inner + 3 * embedding) + F16 * rows * rows
+    feed_forward += int(INPUT_WIDTHS * F32 * rows * embedding)
     if flash:
         return feed_forward
     return max(feed_forward, scores_bytes(info, rows, rows) + F32 * rows * (rows + 6 * embedding))

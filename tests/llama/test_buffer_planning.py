@@ -221,4 +221,7 @@ def test_embedding_takes_what_is_planned(
     )  # fmt: skip
     allocated = reported_bytes(loaded_library, mark)
     embedder.free()
-    assert embedding_bytes(info, options) == pytest.approx(allocated, rel=0.1)
+    if info.causal and not loaded_library.known.switches_embeddings:
+        assert embedding_bytes(info, options) > allocated, "it has no rows of logits there, which are planned"
+    else:
+        assert embedding_bytes(info, options) == pytest.approx(allocated, rel=0.1)
