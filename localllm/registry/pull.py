@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,9 +19,10 @@ from localllm.errors import InvalidModelFile, InvalidParameter, LoadFailed, Mode
 from localllm.registry import catalog, signed_catalog
 from localllm.registry.disk.locks import Hold
 from localllm.registry.disk.store import now_text
+from localllm.registry.fetch.configured import check_online, net_of
 from localllm.registry.fetch.download import download_all
 from localllm.registry.fetch.job import FileToFetch
-from localllm.registry.fetch.net import Net, NetOptions, SmallResponse, origin_of
+from localllm.registry.fetch.net import SmallResponse, origin_of
 from localllm.registry.fetch.pacing import OnWait
 from localllm.registry.fetch.partial import discard
 from localllm.registry.fetch.width import Width
@@ -82,15 +82,7 @@ class Puller:
         signed_catalog.use(settings)
         self._endpoint = settings.hub_endpoint
         self._insecure = [host.strip() for host in settings.insecure_registries.split(",") if host.strip()]
-        self._net = Net(
-            NetOptions(
-                proxy=settings.proxy,
-                ca_file=settings.ca_file,
-                max_bytes_per_s=settings.max_download_kb_per_s * 1000 or None,
-                allow_private_hosts=settings.allow_private_downloads,
-                patience_s=settings.download_patience_s,
-            )
-        )
+        self._net = net_of(settings)
 
     def __enter__(self) -> Puller:
         return self
@@ -181,7 +173,7 @@ class Puller:
         if isinstance(name, UrlName):
             name = web.hub_file(name) or name
         if isinstance(name, HubRepo | HubFile):
-            self._check_online()
+            check_online()
             return hugging_face.offers(
                 name,
                 fetch,
@@ -197,7 +189,7 @@ class Puller:
 
     def search(self, words: str, limit: int, cancel: threading.Event | None = None) -> list[hugging_face.HubHit]:
         """Repositories with GGUF files on Hugging Face. Raises `PullFailed`, `Cancelled`."""
-        self._check_online()
+        check_online()
         fetch = self._way_out(cancel or threading.Event())
         return hugging_face.search(words, fetch, endpoint=self._endpoint, token=hub_token(), limit=limit)
 
@@ -249,7 +241,7 @@ class Puller:
             if file is None:
                 return web.plan(name, fetch)
             return dataclasses.replace(self._plan(file, fetch, with_projector=with_projector), name=str(name))
-        self._check_online()
+        check_online()
         return hugging_face.plan(
             name,
             fetch,
@@ -268,7 +260,7 @@ class Puller:
         if not publishers:
             raise unknown
         try:
-            self._check_online()
+            check_online()
             found = hub_names.resolve(name, Hub(fetch, self._endpoint, hub_token()), publishers)
         except PullFailed as error:
             raise ModelNotFound(
@@ -282,11 +274,6 @@ class Puller:
 
     def _takes_projector(self, name: ModelName) -> bool:
         return self._settings.for_model(str(name)).projector != "off"
-
-    def _check_online(self) -> None:
-        """Raises `PullFailed` if HF_HUB_OFFLINE, which Hugging Face's own tools obey too, forbids requests."""
-        if os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in ("1", "ON", "YES", "TRUE"):
-            raise PullFailed("HF_HUB_OFFLINE is set, so Hugging Face is not contacted; unset it to download from there")
 
     def _budget_bytes(self) -> int | None:
         total = memory.total_memory()

@@ -114,7 +114,7 @@ class HubServer(LoopbackServer):
 
 def _entry(repo: Repo, path: str, name_key: str, digest_key: str) -> dict[str, Any]:
     entry: dict[str, Any] = {name_key: path, "size": repo.size(path), "type": "file", "oid": "e" * 40}
-    if not repo.in_git and path.endswith(".gguf"):
+    if not repo.in_git and path.endswith((".gguf", ".safetensors")):
         entry["lfs"] = {digest_key: repo.sha256(path), "size": repo.size(path), "pointerSize": 134}
     return entry
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -10,7 +11,7 @@ import msgspec
 
 from localllm.cli.render.units import size
 from localllm.cli.shared import report
-from localllm.errors import InvalidParameter, ModelNotFound
+from localllm.errors import Cancelled, InvalidParameter, ModelNotFound
 from localllm.gguf.adapters import adapter_info
 from localllm.gguf.header import read_header
 from localllm.registry.adapters.names import checked_scale, name_of
@@ -23,7 +24,7 @@ NOTICEABLE_ROUNDING = 0.1
 """Share of the adapters' change from which on the merged model may answer otherwise
 (benchmarks/log/adapters.md#merged-models)."""
 _USAGE = {
-    "add": ("MODEL", "NAME", "FILE|FOLDER"),
+    "add": ("MODEL", "NAME", "FILE|FOLDER|hf.co/USER/REPO"),
     "show": ("NAME",),
     "remove": ("NAME",),
     "convert": ("MODEL", "FOLDER", "FILE"),
@@ -64,8 +65,35 @@ def manage_adapters(
         removed = shelf.remove(words[0])
         report.say(f"localllm: removed {removed.name}, an adapter of {removed.base}")
         return report.OK
-    model, name, file = words
-    added = shelf.add(settings.sections().model_named(model), name, Path(file).expanduser(), checked_scale(str(scale)))
+    return _add(settings, *words, scale=checked_scale(str(scale)))
+
+
+def _add(settings: Settings, model: str, name: str, source: str, *, scale: float) -> int:
+    from localllm.cli.chat.interrupts import stopped_by_ctrl_c
+    from localllm.cli.render.bars import Bar
+    from localllm.registry.names.model_names import HubFile, HubRepo, parse
+
+    shelf, base = Shelf(settings.data_dir), settings.sections().model_named(model)
+    wanted = None if Path(source).expanduser().exists() else parse(source)
+    if not isinstance(wanted, HubRepo | HubFile):
+        added = shelf.add(base, name, Path(source).expanduser(), scale)
+    else:
+        from localllm.registry.adapters.pulled import pulled_adapter
+
+        shelf.check(base, name)
+        cancel, done = threading.Event(), 0
+        with Bar(source) as bar, stopped_by_ctrl_c(cancel):
+
+            def count(num_bytes: int) -> None:
+                nonlocal done
+                done += num_bytes
+                bar.show("downloading", done, None)
+
+            try:
+                with pulled_adapter(settings, wanted, on_bytes=count, cancel=cancel) as pulled:
+                    added = shelf.add(base, name, pulled.path, scale, source=pulled.source)
+            except Cancelled:
+                return report.INTERRUPTED
     report.say(
         f"localllm: {added.name} is {added.base} under this adapter (rank {added.rank}, {size(added.size_bytes)}): "
         f"localllm run {added.name}"

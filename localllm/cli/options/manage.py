@@ -271,7 +271,7 @@ def runtime(
     raise Exit(manage_runtimes(loaded, action, target, name=name, **options))
 
 
-@takes("home")
+@takes("home", "hub_endpoint proxy ca_file max_download_kb_per_s allow_private_downloads download_patience_s")
 def lora(
     action: Annotated[
         Literal["list", "add", "show", "remove", "convert", "merge"],
@@ -281,7 +281,7 @@ def lora(
         list[str] | None,
         Argument(
             metavar="ARGS...",
-            help="add: MODEL NAME FILE|FOLDER; show, remove: NAME; convert: MODEL FOLDER FILE; merge: "
+            help="add: MODEL NAME FILE|FOLDER|hf.co/USER/REPO; show, remove: NAME; convert: MODEL FOLDER FILE; merge: "
             "MODEL+NAME FILE; list: nothing, or MODEL. A FOLDER is one that peft saved",
         ),
     ] = None,

@@ -90,6 +90,11 @@ class Shelf:
         """Its content."""
         return adapter_content(self.folder, adapter.digest)
 
+    def check(self, base: str, name: str) -> None:
+        """Raises what `add` would raise for this name and this model, before anything is fetched."""
+        self._check_free(checked_name(name))
+        resolve(base, self._data_dir).release()
+
     def add(self, base: str, name: str, file: Path, scale: float = 1.0, *, source: str = "") -> StoredAdapter:
         """Checks the file against the model, and keeps a copy; converts a PEFT folder first. `source`: where it is
         from, if not that file.

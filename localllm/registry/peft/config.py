@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 
 from localllm.errors import InvalidModelFile, UnsupportedParameter, clipped
+from localllm.registry.sources.hugging_face_api import PEFT_CONFIG
 
-FILE = "adapter_config.json"
+FILE = PEFT_CONFIG
 MAX_BYTES = 4 * 1024 * 1024
 MAX_PATTERNS = 512
 MAX_PATTERN_CHARS = 300

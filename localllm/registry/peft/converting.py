@@ -23,9 +23,10 @@ from localllm.registry.peft import architectures
 from localllm.registry.peft.config import FILE as CONFIG
 from localllm.registry.peft.config import PeftConfig, read_config
 from localllm.registry.peft.safetensors import StoredTensor, as_float32, read_safetensors
+from localllm.registry.sources.hugging_face_api import PEFT_WEIGHTS
 from localllm.types import AdapterInfo
 
-WEIGHTS = "adapter_model.safetensors"
+WEIGHTS = PEFT_WEIGHTS
 PICKLED = "adapter_model.bin"
 PREFIX = "base_model.model."
 MAX_MODULE_CHARS = 200

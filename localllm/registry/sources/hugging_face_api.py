@@ -33,6 +33,7 @@ MAX_PAGES = 50
 """Limit on the pages of a repository's file list, with 1,000 files each."""
 MAX_PATH_CHARS = 1024
 
+PEFT_CONFIG, PEFT_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?", re.ASCII)
 _TOKEN = re.compile(r"[\x21-\x7e]{1,1000}", re.ASCII)
 _NEXT = re.compile(r'<([^<>]{1,2000})>\s*;\s*rel="?next"?')
@@ -94,6 +95,8 @@ class Listing:
     commit: str
     files: tuple[ListedFile, ...]
     """GGUF files only."""
+    peft: tuple[ListedFile, ...]
+    """Of an adapter that `peft` saved: its configuration and its weights."""
     num_files: int
     license: str | None
 
@@ -131,15 +134,17 @@ class Hub:
                 f"{self.host} gives {clean(info.sha)!r} as the commit of {repo}, which is not a valid commit"
             )
         self._check_gate(info, repo)
-        ggufs = [one for one in info.siblings if one.rfilename.lower().endswith(".gguf")]
-        if any(one.lfs is None or one.size is None for one in ggufs):
+        ggufs = [one for one in info.siblings if _is_wanted(one.rfilename)]
+        if any(one.size is None or (one.lfs is None and one.rfilename != PEFT_CONFIG) for one in ggufs):
             ggufs = self._tree(repo, info.sha) or ggufs
         if len(ggufs) > MAX_FILES:
             raise PullFailed(f"{repo} lists {len(ggufs):,} GGUF files; at most {MAX_FILES:,} are supported")
         files = tuple(self._listed(one, repo) for one in ggufs)
         if len({file.path for file in files}) != len(files):
             raise PullFailed(f"{self.host} lists a file of {repo} twice")
-        return Listing(repo, info.sha, files, len(info.siblings), _license(info.cardData, info.tags))
+        peft = tuple(file for file in files if file.path in (PEFT_CONFIG, PEFT_WEIGHTS))
+        files = tuple(file for file in files if file not in peft)
+        return Listing(repo, info.sha, files, peft, len(info.siblings), _license(info.cardData, info.tags))
 
     def file_url(self, listing: Listing, path: str) -> str:
         """The download URL of a file at exactly that commit."""
@@ -159,7 +164,7 @@ class Hub:
         return self._fetch.get_small(url, credential=self.credential, named_by_user=self.named_by_user)
 
     def _tree(self, repo: str, commit: str) -> list[_Sibling]:
-        """The GGUF files of the repository's tree; empty if the endpoint does not support trees."""
+        """The GGUF and PEFT files of the repository's tree; empty if the endpoint does not support trees."""
         url: str | None = f"{self.endpoint}/api/models/{repo}/tree/{commit}?recursive=true"
         found: list[_Sibling] = []
         for _ in range(MAX_PAGES):
@@ -170,7 +175,7 @@ class Hub:
             if response.status != 200:
                 self._refuse(response, f"the files of {repo}")
             page = decode(response.body, list[_Sibling], f"{self.host} (the files of {repo})")
-            found += [one for one in page if one.path.lower().endswith(".gguf")]
+            found += [one for one in page if _is_wanted(one.path)]
             url = self._next_page(response, url)
             if url is None:
                 return found
@@ -261,6 +266,10 @@ class Hub:
             hits = []
         hits = [hit for hit in hits if hit.id.lower() != repo.lower()]
         return f"; did you mean {' or '.join(f'hf.co/{hit.id}' for hit in hits)}?" if hits else ""
+
+
+def _is_wanted(path: str) -> bool:
+    return path.lower().endswith(".gguf") or path in (PEFT_CONFIG, PEFT_WEIGHTS)
 
 
 def _hit(one: _Found) -> HubHit:
