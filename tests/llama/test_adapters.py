@@ -19,6 +19,7 @@ from localllm.engine.engine import StepOutput
 from localllm.engine.requests.adapters import NO_ADAPTERS, AdapterSet, ScaledAdapter
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import Ending, ReportOptions, Request, Reuse
+from localllm.errors import LocalLLMError
 from localllm.gguf.adapters import adapter_info, read_adapter
 from localllm.gguf.header import read_header
 from localllm.gguf.kinds import text_of
@@ -132,6 +133,30 @@ def test_an_adapter_that_is_not_there_leaves_the_set_in_force_as_it_was(backend:
         with pytest.raises(BackendError, match=reason):
             backend.decoder.use_adapters((ScaledAdapter(name, 1.0),))
     assert np.array_equal(logits(backend, ONE), before)
+
+
+@pytest.mark.parametrize("count", [100, pytest.param(5_000, marks=pytest.mark.exhaustive)])
+def test_a_damaged_adapter_is_refused_or_computed_and_ends_nothing(
+    count: int, backend: LlamaBackend, tiny_model: Path, tmp_path: Path
+) -> None:
+    whole, lot, found = write_lora(tmp_path / "whole.gguf").read_bytes(), random.Random(7), set[bool]()
+    end = read_header(tmp_path / "whole.gguf").data_start
+    before, path = logits(backend, NO_ADAPTERS), tmp_path / "damaged.gguf"
+    for number in range(count):
+        damaged = bytearray(whole)
+        for _ in range(lot.choice((1, 1, 1, 2, 4))):
+            at = lot.randrange(end)
+            damaged[at] = lot.choice((lot.randrange(256), 0, 255, damaged[at] ^ 1))
+        path.write_bytes(damaged)
+        try:
+            info = read_adapter(path, tiny_model)
+        except LocalLLMError:
+            found.add(False)
+            continue
+        backend.adapters.know(f"damaged {number}", path, info.size_bytes)
+        found.add(bool(np.isfinite(logits(backend, (ScaledAdapter(f"damaged {number}", 1.0),))).any()))
+    assert found == {True, False}
+    assert np.array_equal(logits(backend, NO_ADAPTERS), before)
 
 
 class Answers:
