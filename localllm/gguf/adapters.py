@@ -1,4 +1,4 @@
-"""Checks the header of a LoRA adapter against that of its base model, before native code sees the file.
+"""Checks the header of a LoRA adapter or control vector against its base model's, before native code sees the file.
 
 What llama.cpp would refuse, skip without a word, or end its process over is an error here that names the tensor. Knows
 nothing of where files lie and of what is loaded.
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+from localllm.gguf.control_vectors import check_control_vector, control_vector_info, is_control_vector
 from localllm.gguf.cursor import invalid_file
 from localllm.gguf.header import Header, TensorInfo, read_header
 from localllm.gguf.kinds import text_of
@@ -45,6 +46,8 @@ def read_adapter(path: Path, base: Path) -> AdapterInfo:
 
 def check_adapter(header: Header, base: Sequence[Header]) -> AdapterInfo:
     """`base`: the headers of all of its shards. Raises `InvalidModelFile`."""
+    if is_control_vector(header):
+        return check_control_vector(header, base)
     found = adapter_info(header)
     architecture = text_of(base[0], "general.architecture")
     if found.architecture != architecture:
@@ -61,6 +64,8 @@ def check_adapter(header: Header, base: Sequence[Header]) -> AdapterInfo:
 
 def adapter_info(header: Header) -> AdapterInfo:
     """What can be said without the base. Raises `InvalidModelFile`."""
+    if is_control_vector(header):
+        return control_vector_info(header)
     if not is_adapter(header) or text_of(header, "general.type") != "adapter":
         _fail(header, "it is not a LoRA adapter: general.type is not adapter", "general.type")
     kind = text_of(header, "adapter.type")

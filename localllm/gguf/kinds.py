@@ -23,6 +23,8 @@ def not_a_model(header: Header) -> str | None:
     kind = text_of(header, "general.type")
     if kind == "adapter" or "adapter.type" in header.metadata:
         return "is a LoRA adapter, not a model by itself; add it to its base: localllm lora add MODEL NAME FILE"
+    if text_of(header, "general.architecture") == "controlvector":
+        return "is a control vector, not a model by itself; add it to its base: localllm lora add MODEL NAME FILE"
     if kind == "imatrix":
         return "is an importance matrix for quantization, not a model"
     if is_projector(header):

@@ -129,7 +129,7 @@ def test_an_adapter_that_is_not_there_leaves_the_set_in_force_as_it_was(backend:
     backend.adapters.know("gone", tmp_path / "gone.gguf", 1)
     backend.adapters.know("broken", tmp_path / "broken.gguf", 1)
     (tmp_path / "broken.gguf").write_bytes(b"GGUF")
-    for name, reason in (("gone", "is gone"), ("broken", "could not load"), ("unknown", "was announced")):
+    for name, reason in (("gone", "is gone"), ("broken", "could not be loaded"), ("unknown", "was announced")):
         with pytest.raises(BackendError, match=reason):
             backend.decoder.use_adapters((ScaledAdapter(name, 1.0),))
     assert np.array_equal(logits(backend, ONE), before)

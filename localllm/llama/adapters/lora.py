@@ -1,4 +1,4 @@
-"""LoRA adapters of one model in memory: loaded when first needed, the least recently used ones freed.
+"""LoRA adapters and control vectors of a model: loaded when first needed, the least recently used ones freed.
 
 An adapter belongs to its model, the set in force to one context; which of both computes is decided elsewhere. Files
 were checked before (`gguf.adapters`): llama.cpp ends its process over some. Knows nothing of requests.
@@ -7,11 +7,18 @@ were checked before (`gguf.adapters`): llama.cpp ends its process over some. Kno
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from localllm.engine.backend import BackendError
 from localllm.engine.requests.adapters import NO_ADAPTERS, AdapterSet
+from localllm.errors import LocalLLMError
+from localllm.gguf.control_vectors import is_control_vector, read_directions
+from localllm.gguf.header import read_header
 from localllm.llama.context import LlamaContext
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
@@ -37,7 +44,9 @@ class LlamaAdapters:
         self._max_bytes = max_bytes
         self._files: dict[str, _File] = {}
         self._loaded: dict[str, Any] = {}
-        """By digest, least recently used first."""
+        """By digest, least recently used first: llama.cpp's adapter, or the directions of a control vector."""
+        self._steers = False
+        """Whether a control vector is in force."""
         self._in_force: AdapterSet = NO_ADAPTERS
         self._num_switches = self._num_loads = self._num_evictions = 0
 
@@ -79,23 +88,42 @@ class LlamaAdapters:
     def free(self) -> None:
         """Idempotent."""
         if self._in_force:
-            self._context.api.llama_set_adapters_lora(self._context.handle, None, 0, None)
-            self._in_force = NO_ADAPTERS
+            self._put_in_force(NO_ADAPTERS, [])
         while self._loaded:
             self._unload(next(iter(self._loaded)))
 
-    def _put_in_force(self, adapters: AdapterSet, handles: list[Any]) -> None:
-        api, count = self._context.api, len(handles)
+    def _put_in_force(self, adapters: AdapterSet, loaded: Sequence[Any]) -> None:
+        scaled = list(zip(loaded, (each.scale for each in adapters), strict=True))
+        self._apply([each for each in scaled if not isinstance(each[0], np.ndarray)])
+        self._steer([each for each in scaled if isinstance(each[0], np.ndarray)])
+        self._in_force = adapters
+        self._num_switches += 1
+
+    def _apply(self, scaled: Sequence[tuple[Any, float]]) -> None:
+        api, count = self._context.api, len(scaled)
         if count:
-            array = (type(handles[0]) * count)(*handles)
-            scales = (ctypes.c_float * count)(*(each.scale for each in adapters))
+            array = (type(scaled[0][0]) * count)(*(handle for handle, _ in scaled))
+            scales = (ctypes.c_float * count)(*(scale for _, scale in scaled))
             status = api.llama_set_adapters_lora(self._context.handle, array, count, scales)
         else:
             status = api.llama_set_adapters_lora(self._context.handle, None, 0, None)
         if status:
             raise BackendError(f"llama.cpp did not apply the adapters ({status})")
-        self._in_force = adapters
-        self._num_switches += 1
+
+    def _steer(self, scaled: Sequence[tuple[npt.NDArray[np.float32], float]]) -> None:
+        """All layers are given, since llama.cpp keeps the numbers of those that are not."""
+        api, handle = self._context.api, self._context.handle
+        if scaled:
+            total = np.ascontiguousarray(sum(vector * np.float32(scale) for vector, scale in scaled), np.float32)
+            address, (layers, width) = total.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), total.shape
+            status = api.llama_set_adapter_cvec(handle, address, total.size, width, 1, layers)
+        elif self._steers:
+            status = api.llama_set_adapter_cvec(handle, None, 0, 0, -1, -1)
+        else:
+            return
+        if status:
+            raise BackendError(f"llama.cpp did not apply the control vectors ({status})")
+        self._steers = bool(scaled)
 
     def _make_room(self, adapters: AdapterSet) -> None:
         """Free what is neither in force nor wanted, as far as needed; then the set in force, if that is not enough."""
@@ -125,16 +153,27 @@ class LlamaAdapters:
                 raise BackendError(f"no adapter {digest[:12]} was announced")
             if not file.path.is_file():
                 raise BackendError(f"the adapter's file {file.path.name} is gone")
-            log = self._library.log
-            mark = log.mark()
-            found = self._context.api.llama_adapter_lora_init(
-                self._model.handle, str(file.path).encode("utf-8", "surrogateescape")
-            )
-            if not found:
-                raise BackendError(f"llama.cpp could not load the adapter {file.path.name}: {log.errors_since(mark)}")
+            found = self._read(file.path)
             self._num_loads += 1
         self._loaded[digest] = found
         return found
 
+    def _read(self, path: Path) -> Any:
+        api, model, log = self._context.api, self._model, self._library.log
+        try:
+            header = read_header(path)
+        except LocalLLMError as error:
+            raise BackendError(f"the adapter {path.name} could not be loaded: {error.message}") from None
+        if is_control_vector(header):
+            num_layers, width = api.llama_model_n_layer(model.handle), api.llama_model_n_embd(model.handle)
+            return read_directions(header, int(num_layers), int(width))
+        mark = log.mark()
+        found = api.llama_adapter_lora_init(model.handle, str(path).encode("utf-8", "surrogateescape"))
+        if not found:
+            raise BackendError(f"llama.cpp could not load the adapter {path.name}: {log.errors_since(mark)}")
+        return found
+
     def _unload(self, digest: str) -> None:
-        self._context.api.llama_adapter_lora_free(self._loaded.pop(digest))
+        found = self._loaded.pop(digest)
+        if not isinstance(found, np.ndarray):
+            self._context.api.llama_adapter_lora_free(found)

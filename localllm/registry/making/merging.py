@@ -96,7 +96,13 @@ def merge(
     changes: dict[str, list[_Change]] = {}
     for adapter in adapters:
         if adapter.scale:
-            alpha = read_adapter(adapter.path, base).alpha
+            info = read_adapter(adapter.path, base)
+            if info.num_layers:
+                raise InvalidParameter(
+                    f"{adapter.path.name} is a control vector, which changes no matrix and cannot be merged",
+                    param="model",
+                )
+            alpha = info.alpha
             for name, change in _changes(adapter, alpha):
                 changes.setdefault(name, []).append(change)
     if not changes:

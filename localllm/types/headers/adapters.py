@@ -18,11 +18,13 @@ class AdapterInfo(msgspec.Struct, frozen=True):
     """The model that it was trained for, as its converter wrote it."""
     alpha: float
     rank: int
-    """The largest of its matrices'."""
+    """The largest of its matrices'; 0: a control vector."""
     num_matrices: int
     """Of the base that it changes."""
     size_bytes: int
     """Of its tensors, which is what it takes in memory."""
+    num_layers: int = 0
+    """Of a control vector: the layers that have a direction. A LoRA adapter has none, and changes matrices."""
 
 
 class AppliedAdapter(msgspec.Struct, frozen=True):
