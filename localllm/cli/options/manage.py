@@ -25,7 +25,24 @@ Stored = Annotated[str, Argument(metavar="NAME", help="A model, as listed by loc
 
 def add_to(commands: dict[str, Callable[..., None]]) -> None:
     """Register the commands, in the order of the help."""
-    for command in (pull, list_, verify, rm, cp, search, import_, create, push, quantize, lora, gc, kv, runtime, bench):
+    for command in (
+        pull,
+        list_,
+        verify,
+        rm,
+        cp,
+        search,
+        import_,
+        create,
+        push,
+        quantize,
+        lora,
+        steer,
+        gc,
+        kv,
+        runtime,
+        bench,
+    ):
         commands[command.__name__.rstrip("_")] = command
 
 
@@ -299,6 +316,27 @@ def lora(
     from localllm.cli.shared import config
 
     raise Exit(manage_adapters(config.load(settings), action, words or [], scale=scale, type=type, as_json=as_json))
+
+
+@takes("threads home")
+def steer(
+    action: Annotated[Literal["make"], Argument(metavar="make", help="Compute a control vector and keep it")],  # noqa: ARG001
+    model: opt.Model,
+    name: Annotated[str, Argument(metavar="NAME", help="Its name, which is a model's name from then on")],
+    pairs: Annotated[
+        Path, Argument(metavar="PAIRS", help='File with a line {"positive": "TEXT", "negative": "TEXT"} for each pair')
+    ],
+    layers: Annotated[
+        str | None, Option("--layers", metavar="FIRST-LAST", help="Layers that it changes [default: all from 1 on]")
+    ] = None,
+    scale: Annotated[float, Option("--scale", metavar="X", help="Strength where none is asked for")] = 1.0,
+    **settings: Any,
+) -> None:
+    """Make a control vector from pairs of texts: what the first ones have and the second ones have not."""
+    from localllm.cli.commands.steer import make_vector
+    from localllm.cli.shared import config
+
+    raise Exit(make_vector(config.load(settings), model, name, pairs, layers=layers, scale=scale))
 
 
 @takes("home")

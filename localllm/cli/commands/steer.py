@@ -1,0 +1,102 @@
+"""`localllm steer make`: a control vector from pairs of texts, kept as an adapter of its model."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from localllm.cli.shared import report
+from localllm.errors import InvalidParameter, LoadFailed, from_info
+from localllm.registry.adapters.shelf import Shelf
+from localllm.registry.resolve import resolve
+from localllm.settings.config import Settings
+from localllm.system import cpu, processes
+from localllm.system.programs import own_command
+from localllm.types.steering import Failed, Job, Pair, Reply
+
+MAX_PAIRS = 1000
+MAX_BYTES = 16 * 1024 * 1024
+
+
+def make_vector(settings: Settings, model: str, name: str, file: Path, *, layers: str | None, scale: float) -> int:
+    """Compute it and add it as `name`. Raises `InvalidParameter`, `ModelNotFound`, `LoadFailed`s."""
+    first, last = _layers(layers)
+    pairs, shelf = _pairs(file.expanduser()), Shelf(settings.data_dir)
+    base = settings.sections().model_named(model)
+    shelf.check(base, name)
+    found = resolve(base, settings.data_dir)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            target = Path(folder) / f"{name}.gguf"
+            job = Job(
+                model=str(found.path.absolute()),
+                target=str(target),
+                pairs=pairs,
+                first=first,
+                last=last,
+                name=name,
+                data_dir=str(settings.data_dir.absolute()),
+                threads=settings.threads or cpu.num_physical_cores(),
+            )
+            done = _computed(job)
+            added = shelf.add(base, name, target, scale, source=f"{file.name}, {len(pairs)} pairs of texts")
+    finally:
+        found.release()
+    most = max(range(len(done)), key=done.__getitem__)
+    report.say(
+        f"localllm: {name} is {added.base} under this control vector ({len(done)} layers; the pairs differ most behind "
+        f"layer {first + most}, by {done[most]:.0%}): localllm run {name}; {added.base}+{name}:0.5 is half as strong, "
+        ":-1 the opposite"
+    )
+    return report.OK
+
+
+def _computed(job: Job) -> list[float]:
+    """By a child process, since native code reads the model there."""
+    command = own_command("localllm.llama.adapters.steer_child")
+    child = subprocess.run(
+        command, input=msgspec.json.encode(job), stdout=subprocess.PIPE, check=False, **processes.own_process_group()
+    )
+    try:
+        reply = msgspec.json.decode(child.stdout, type=Reply)
+    except msgspec.MsgspecError:
+        reason = str(processes.exit_reason(child.returncode))
+        raise LoadFailed(f"the process that computes the vector ended early ({reason})", reason=reason) from None
+    if isinstance(reply, Failed):
+        raise from_info(reply.error)
+    return reply.strengths
+
+
+def _pairs(file: Path) -> list[Pair]:
+    """One JSON object with `positive` and `negative` a line."""
+    try:
+        with open(file, "rb") as opened:
+            raw = opened.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InvalidParameter(f"{file} cannot be read: {error.strerror or error}", param="pairs") from None
+    if len(raw) > MAX_BYTES:
+        raise InvalidParameter(f"{file} has more than {MAX_BYTES:,} bytes", param="pairs")
+    found = []
+    for number, line in enumerate(raw.splitlines(), 1):
+        if line.strip():
+            try:
+                found.append(msgspec.json.decode(line, type=Pair))
+            except msgspec.MsgspecError as error:
+                example = '{"positive": "TEXT", "negative": "TEXT"}'
+                raise InvalidParameter(f"{file}, line {number} is not {example}: {error}", param="pairs") from None
+    if not 1 <= len(found) <= MAX_PAIRS:
+        raise InvalidParameter(f"{file} has {len(found):,} pairs; 1 to {MAX_PAIRS:,} are possible", param="pairs")
+    return found
+
+
+def _layers(text: str | None) -> tuple[int, int]:
+    if text is None:
+        return 1, 0
+    found = re.fullmatch(r"([1-9][0-9]{0,4})-([1-9][0-9]{0,4})", text, re.ASCII)
+    if found is None:
+        raise InvalidParameter(f"{text!r} is not FIRST-LAST, such as 10-20", param="layers")
+    return int(found[1]), int(found[2])
