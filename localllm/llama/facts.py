@@ -285,6 +285,12 @@ FACTS: tuple[Fact, ...] = (
         "localllm.gguf.rules.memory:_INDEXED"), "src/models/*.cpp, src/llama-arch.cpp", (_KV, _NAMES), "wrong plan",
     ),
     Fact(
+        "graph", "the output of each layer, for control vectors", ("localllm.llama.adapters.steering:NODE",),
+        "src/models/*.cpp", (
+            "test_control_vectors.py::test_steer_make_keeps_it_under_its_name_and_says_what_is_wrong_with_pairs",
+        ), "refused", ("l_out",),
+    ),
+    Fact(
         "rule", "order of matrices' rows in converted models, by architecture",
         ("localllm.registry.peft.architectures:PERMUTED", "localllm.registry.peft.architectures:UNCHANGED",
         "localllm.registry.peft.architectures:_REORDERED"), "conversion/*.py (modify_tensors, undo_permute)",

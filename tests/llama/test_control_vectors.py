@@ -9,12 +9,18 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from localllm.cli.commands.adapters import steer
 from localllm.engine.requests.adapters import NO_ADAPTERS, ScaledAdapter
-from localllm.errors import InvalidModelFile
+from localllm.errors import InvalidModelFile, InvalidParameter
 from localllm.gguf.adapters import read_adapter
 from localllm.gguf.control_vectors import write_control_vector
+from localllm.gguf.header import read_header
 from localllm.llama import library
+from localllm.llama.adapters.steering import LayerOutputs, directions, increments
 from localllm.llama.backend import LlamaBackend
+from localllm.llama.model import LlamaModel
+from localllm.registry.adapters.shelf import Shelf
+from localllm.settings.config import Settings
 from tests.llama.test_adapters import know, logits
 from tests.llama.test_kv_reuse import opened
 from tests.models.families import N_EMBD, write_lora
@@ -23,7 +29,7 @@ from tests.models.maker import write_llama
 LAYERS = 4
 
 
-def directions(seed: int, layers: int = LAYERS - 1) -> npt.NDArray[np.float32]:
+def numbers(seed: int, layers: int = LAYERS - 1) -> npt.NDArray[np.float32]:
     return np.random.default_rng(seed).standard_normal((layers, N_EMBD)).astype(np.float32)
 
 
@@ -38,12 +44,12 @@ def backend(
 ) -> Iterator[LlamaBackend]:
     folder = tmp_path_factory.mktemp("vectors")
     with opened(loaded_library, base) as backend:
-        for name, numbers, first in (
-            ("all", directions(1), 1), ("other", directions(2), 1), ("last", directions(1)[2:], 3),
-            ("sum", directions(1) + 2 * directions(2), 1),
+        for name, vectors, first in (
+            ("all", numbers(1), 1), ("other", numbers(2), 1), ("last", numbers(1)[2:], 3),
+            ("sum", numbers(1) + 2 * numbers(2), 1),
         ):  # fmt: skip
-            write_control_vector(folder / f"{name}.gguf", "llama", numbers, first=first)
-            assert read_adapter(folder / f"{name}.gguf", base).num_layers == len(numbers)
+            write_control_vector(folder / f"{name}.gguf", "llama", vectors, first=first)
+            assert read_adapter(folder / f"{name}.gguf", base).num_layers == len(vectors)
             know(backend, name, folder / f"{name}.gguf")
         know(backend, "lora", write_lora(folder / "lora.gguf"))
         yield backend
@@ -68,15 +74,60 @@ def test_they_add_up_can_be_scaled_and_leave_nothing_behind(backend: LlamaBacken
     assert np.array_equal(under(all=1, lora=1), found["both"])
 
 
+def test_a_vector_made_of_pairs_is_the_difference_of_means_and_steers_towards_the_positive_texts(
+    loaded_library: library.Library, base: Path
+) -> None:
+    pairs = [("a b c", "a x c"), ("b c", "x c")]
+    model = LlamaModel(loaded_library, base, gpu_layers=0, devices=(), must_offload=False)
+    try:
+        with LayerOutputs(loaded_library, model, threads=1) as outputs:
+            rows = {text: outputs.of(text) for pair in pairs for text in pair}
+            assert np.array_equal(outputs.of("b c"), rows["b c"]), "no text sees another"
+            found, strengths = directions(outputs, pairs)
+            with pytest.raises(InvalidParameter, match="tokens; 1 to 2048"):
+                outputs.of("a b " * 2000)
+    finally:
+        model.close()
+    wanted = (rows["a b c"] + rows["b c"] - rows["a x c"] - rows["x c"]) / 2
+    assert found.shape == (LAYERS - 1, N_EMBD)
+    assert np.allclose(found, wanted, atol=1e-5)
+    assert np.allclose(increments(found).sum(axis=0), found[-1], atol=1e-5)
+    assert all(strength > 0 for strength in strengths)
+
+
+def test_steer_make_keeps_it_under_its_name_and_says_what_is_wrong_with_pairs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs, settings = tmp_path / "pairs.jsonl", Settings(home=tmp_path, threads=1)
+    lines = '{"positive": "Ahoy, I", "negative": "Hello, I"}', "", '{"positive": "Aye, we", "negative": "Yes, we"}'
+    pairs.write_text("\n".join(lines))
+    assert steer(settings, "demo", "sailor", pairs, layers="2-3", scale=0.5) == 0
+    assert "2 layers; the pairs differ most behind layer" in capsys.readouterr().err
+    (stored,) = Shelf(tmp_path).all()
+    assert (stored.name, stored.base, stored.scale, stored.rank) == ("sailor", "demo", 0.5, 0)
+    header = read_header(Shelf(tmp_path).path(stored))
+    assert [tensor.name for tensor in header.tensors] == ["direction.2", "direction.3"]
+    for text, layers, reason in (
+        ("{}", None, "line 1 is not"),
+        ("", None, "has 0 pairs"),
+        ("\n".join(lines), "3", "is not FIRST-LAST"),
+        ("\n".join(lines), "1-9", "layers 1-9: the model has vectors of the layers 1-3"),
+    ):
+        pairs.write_text(text)
+        with pytest.raises(InvalidParameter, match=reason):
+            steer(settings, "demo", "other", pairs, layers=layers, scale=1.0)
+    assert [each.name for each in Shelf(tmp_path).all()] == ["sailor"]
+
+
 def test_those_of_another_model_are_refused_by_name(base: Path, tmp_path: Path) -> None:
     path = tmp_path / "wrong.gguf"
-    for architecture, numbers, first, reason in (
-        ("qwen2", directions(1), 1, "for models of architecture qwen2"),
-        ("llama", directions(1)[:, :7], 1, r"direction.1' has the shape \[7\]; the base's vectors have 64"),
-        ("llama", directions(1), 2, "direction.4' is for a layer that the base, with 4, does not have"),
-        ("llama", directions(1), 0, "direction.0' is not of the form"),
-        ("llama", directions(1)[:0], 1, "it has no directions"),
+    for architecture, vectors, first, reason in (
+        ("qwen2", numbers(1), 1, "for models of architecture qwen2"),
+        ("llama", numbers(1)[:, :7], 1, r"direction.1' has the shape \[7\]; the base's vectors have 64"),
+        ("llama", numbers(1), 2, "direction.4' is for a layer that the base, with 4, does not have"),
+        ("llama", numbers(1), 0, "direction.0' is not of the form"),
+        ("llama", numbers(1)[:0], 1, "it has no directions"),
     ):
-        write_control_vector(path, architecture, numbers, first=first)
+        write_control_vector(path, architecture, vectors, first=first)
         with pytest.raises(InvalidModelFile, match=reason):
             read_adapter(path, base)

@@ -101,6 +101,21 @@ def _add(settings: Settings, model: str, name: str, source: str, *, scale: float
     return report.OK
 
 
+def steer(settings: Settings, model: str, name: str, pairs: Path, *, layers: str | None, scale: float) -> int:
+    """`localllm steer make`. Raises `LocalLLMError`s."""
+    from localllm.registry.adapters.steering import make_vector
+
+    made = make_vector(settings, model, name, pairs, layers=layers, scale=checked_scale(str(scale)))
+    strengths, base = made.strengths, made.adapter.base
+    most = max(range(len(strengths)), key=strengths.__getitem__)
+    report.say(
+        f"localllm: {name} is {base} under this control vector ({len(strengths)} layers; the pairs differ most behind "
+        f"layer {made.first + most}, by {strengths[most]:.0%}): localllm run {name}; {base}+{name}:0.5 is half as "
+        "strong, :-1 the opposite"
+    )
+    return report.OK
+
+
 def _list(settings: Settings, model: str | None, *, as_json: bool) -> int:
     names = AdapterNames(settings)
     found = names.everything() if model is None else names.of(settings.sections().model_named(model))

@@ -333,7 +333,7 @@ def steer(
     **settings: Any,
 ) -> None:
     """Make a control vector from pairs of texts: what the first ones have and the second ones have not."""
-    from localllm.cli.commands.steer import make_vector
+    from localllm.cli.commands.adapters import steer as make_vector
     from localllm.cli.shared import config
 
     raise Exit(make_vector(config.load(settings), model, name, pairs, layers=layers, scale=scale))

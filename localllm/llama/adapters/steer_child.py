@@ -14,11 +14,11 @@ from localllm.gguf.control_vectors import write_control_vector
 from localllm.gguf.header import read_header
 from localllm.gguf.kinds import text_of
 from localllm.llama import library
-from localllm.llama.adapters.steering import LayerOutputs, directions
+from localllm.llama.adapters.steering import LayerOutputs, directions, increments
 from localllm.llama.model import LlamaModel
 from localllm.llama.probes import selftest
 from localllm.system import processes
-from localllm.types.steering import Done, Failed, Job, Reply
+from localllm.types.headers.steering import Done, Failed, Job, Reply
 
 
 def main() -> None:
@@ -48,7 +48,8 @@ def _do(job: Job) -> Done:
         found, strengths = directions(outputs, [(pair.positive, pair.negative) for pair in job.pairs])
     architecture = text_of(read_header(Path(job.model)), "general.architecture") or ""
     chosen = slice(job.first - 1, last)
-    write_control_vector(Path(job.target), architecture, found[chosen], first=job.first, name=job.name)
+    added = increments(found[chosen])
+    write_control_vector(Path(job.target), architecture, added, first=job.first, name=job.name)
     return Done(last - job.first + 1, strengths[chosen])
 
 

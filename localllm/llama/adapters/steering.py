@@ -89,3 +89,9 @@ def directions(outputs: LayerOutputs, pairs: Sequence[tuple[str, str]]) -> tuple
     found = positive.mean(axis=0) - negative.mean(axis=0)
     lengths = np.linalg.norm(np.concatenate([positive, negative]), axis=-1).mean(axis=0)
     return found, [float(each) for each in np.linalg.norm(found, axis=-1) / np.maximum(lengths, 1e-12)]
+
+
+def increments(found: Floats) -> Floats:
+    """What each layer adds to the difference behind the one before it: what is added to one layer reaches all later
+    ones, so that together they make the difference of the pairs (benchmarks/log/adapters.md#control-vectors)."""
+    return np.diff(found, axis=0, prepend=np.zeros_like(found[:1]))

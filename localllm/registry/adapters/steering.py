@@ -1,4 +1,4 @@
-"""`localllm steer make`: a control vector from pairs of texts, kept as an adapter of its model."""
+"""A control vector from pairs of texts, computed by a child process and kept as an adapter of its model."""
 
 from __future__ import annotations
 
@@ -6,23 +6,36 @@ import re
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
-from localllm.cli.shared import report
 from localllm.errors import InvalidParameter, LoadFailed, from_info
-from localllm.registry.adapters.shelf import Shelf
+from localllm.registry.adapters.shelf import Shelf, StoredAdapter
 from localllm.registry.resolve import resolve
 from localllm.settings.config import Settings
 from localllm.system import cpu, processes
 from localllm.system.programs import own_command
-from localllm.types.steering import Failed, Job, Pair, Reply
+from localllm.types.headers.steering import Failed, Job, Pair, Reply
 
 MAX_PAIRS = 1000
 MAX_BYTES = 16 * 1024 * 1024
 
 
-def make_vector(settings: Settings, model: str, name: str, file: Path, *, layers: str | None, scale: float) -> int:
+class MadeVector(NamedTuple):
+    """What was kept."""
+
+    adapter: StoredAdapter
+    num_pairs: int
+    first: int
+    """The first layer that it changes."""
+    strengths: list[float]
+    """As in `Done`."""
+
+
+def make_vector(
+    settings: Settings, model: str, name: str, file: Path, *, layers: str | None, scale: float
+) -> MadeVector:
     """Compute it and add it as `name`. Raises `InvalidParameter`, `ModelNotFound`, `LoadFailed`s."""
     first, last = _layers(layers)
     pairs, shelf = _pairs(file.expanduser()), Shelf(settings.data_dir)
@@ -46,13 +59,7 @@ def make_vector(settings: Settings, model: str, name: str, file: Path, *, layers
             added = shelf.add(base, name, target, scale, source=f"{file.name}, {len(pairs)} pairs of texts")
     finally:
         found.release()
-    most = max(range(len(done)), key=done.__getitem__)
-    report.say(
-        f"localllm: {name} is {added.base} under this control vector ({len(done)} layers; the pairs differ most behind "
-        f"layer {first + most}, by {done[most]:.0%}): localllm run {name}; {added.base}+{name}:0.5 is half as strong, "
-        ":-1 the opposite"
-    )
-    return report.OK
+    return MadeVector(added, len(pairs), first, done)
 
 
 def _computed(job: Job) -> list[float]:
