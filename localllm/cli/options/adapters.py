@@ -47,7 +47,7 @@ def steer(
     model: opt.Model,
     name: Annotated[str, Argument(metavar="NAME", help="Its name, which is a model's name from then on")],
     pairs: Annotated[
-        Path, Argument(metavar="PAIRS", help='File with a line {"positive": "TEXT", "negative": "TEXT"} for each pair')
+        Path, Argument(metavar="PAIRS", help="File of JSON lines, each with a positive and a negative text")
     ],
     layers: Annotated[
         str | None, Option("--layers", metavar="FIRST-LAST", help="Layers that it changes [default: all from 1 on]")
