@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from typer import Argument, Context, Exit, Option, Typer
 
 from localllm import __version__
-from localllm.cli.group import COMMANDS, Group
+from localllm.cli.group import COMMANDS, EVERY, Group
 from localllm.cli.options import app as app_command
 from localllm.cli.options import (
     batch,
@@ -69,8 +69,13 @@ def run_app() -> int:
 def root(
     context: Context,
     version: Annotated[bool, Option("--version", help="Print the version and exit")] = False,
+    help_all: Annotated[bool, Option("--help-all", help="Describe all commands and exit")] = False,
 ) -> None:
     """Run quantized GGUF models on your own machine."""
+    if help_all:
+        context.meta[EVERY] = True
+        sys.stdout.write(context.get_help() + "\n")
+        raise Exit
     if version:
         sys.stdout.write(f"localllm {__version__}\n")
         raise Exit
@@ -88,9 +93,12 @@ SAMPLING = "temperature top_k top_p min_p seed max_tokens"
     "plugin_dir",
 )
 def run(
-    model: opt.Model,
+    model: Annotated[
+        str | None, Argument(metavar="MODEL", help=f"{opt.NAMES}; without it, the one that was run last")
+    ] = None,
     prompt: Annotated[
-        str | None, Argument(metavar="PROMPT", help="- reads stdin; without it, on a terminal: chat")
+        list[str] | None,
+        Argument(metavar="PROMPT...", help="Words; - reads stdin; without it, on a terminal: chat"),
     ] = None,
     image: Annotated[
         list[str] | None, Option("--image", metavar="FILE", help="A picture, or its http(s) address; repeatable")
@@ -135,6 +143,7 @@ def run(
     from localllm.cli.chat.thinking import Think
     from localllm.cli.chat.tools import load_tools
     from localllm.cli.commands.run import RunOptions, run_model
+    from localllm.cli.shared import last_model
     from localllm.types import SamplingParams
 
     params = SamplingParams(**{name: settings.pop(name) for name in SAMPLING.split()})
@@ -145,7 +154,10 @@ def run(
     given = None if tools is None else load_tools(tools)
     look = not plain, Think().with_value(think), stats
     media = image or (), audio or (), file or ()
-    options = RunOptions(model, prompt, system, raw, params, settings, *look, document, given, servers, *media)
+    text = None if prompt is None else " ".join(prompt)
+    if model is not None and text is None and last_model.is_prompt(model):
+        model, text = None, model
+    options = RunOptions(model, text, system, raw, params, settings, *look, document, given, servers, *media)
     raise Exit(run_model(options))
 
 

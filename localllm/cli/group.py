@@ -23,6 +23,17 @@ if TYPE_CHECKING:
 
 COMMANDS: dict[str, Callable[..., None]] = {}
 """Name -> function, in the order of the help."""
+EVERYDAY = (
+    "run", "serve", "app", "launch", "pull", "list", "search", "show", "rm", "ps", "stop", "fit", "doctor", "help",
+)  # fmt: skip
+"""Those that the short help describes."""
+HABITS = {
+    "ask": "run", "chat": "run", "delete": "rm", "download": "pull", "info": "show", "ls": "list", "models": "list",
+    "remove": "rm", "server": "serve", "start": "serve", "unload": "stop",
+}  # fmt: skip
+"""Words that people type from habit -> the command."""
+EVERY = "localllm.every"
+"""Key in a context's `meta`: whether its help describes all commands."""
 
 
 class OnDemand(MutableMapping[str, Any]):
@@ -61,10 +72,19 @@ class Group(Plainly, TyperGroup):
         super().__init__(**attributes)
         self.commands = OnDemand()
 
-    def format_commands(self, ctx: _click.Context, formatter: _click.HelpFormatter) -> None:  # noqa: ARG002
-        """Names, and the first sentence of each."""
+    def format_commands(self, ctx: _click.Context, formatter: _click.HelpFormatter) -> None:
+        """The everyday ones with the first sentence of each, and the names of the others; or all with theirs."""
+        described = COMMANDS if ctx.meta.get(EVERY) else EVERYDAY
         with formatter.section("Commands"):
-            formatter.write_dl([(name, _first_line(function)) for name, function in COMMANDS.items()])
+            formatter.write_dl([(name, _first_line(COMMANDS[name])) for name in described])
+        others = [name for name in COMMANDS if name not in described]
+        if others:
+            with formatter.section("More, described by --help-all"):
+                formatter.write_text(", ".join(others))
+
+    def get_command(self, ctx: _click.Context, cmd_name: str) -> _click.core.Command | None:
+        """Also by a word of habit."""
+        return super().get_command(ctx, HABITS.get(cmd_name, cmd_name))
 
 
 def _first_line(function: Callable[..., None]) -> str:

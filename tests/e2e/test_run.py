@@ -81,6 +81,15 @@ def test_a_chat_model_answers_through_its_template(cli: Cli) -> None:
 
 
 @pytest.mark.usefixtures("beside_a_server")
+@pytest.mark.usefixtures("beside_a_server")
+def test_words_are_one_prompt_and_the_model_that_was_run_last_needs_no_name(cli: Cli) -> None:
+    said = cli("run", "tiny-chat", "Hi", "there", *GREEDY).stdout
+    assert said == cli("run", "tiny-chat", "Hi there", *GREEDY).stdout
+    again = cli("ask", "Hi there", *GREEDY)
+    assert (again.stdout, again.stderr.splitlines()[0]) == (said, "localllm: tiny-chat")
+    assert "no prompt" in cli("run", "./no such file.gguf", *GREEDY).stderr, "a path is none"
+
+
 def test_the_prompt_comes_from_stdin_or_from_both(cli: Cli) -> None:
     asked = cli("run", "tiny", "Sum up:\n\nOnce ✓", *SHORT).stdout
     assert len(asked) > 1

@@ -43,8 +43,8 @@ def page_of(*command: str) -> str:
 
 
 def commands() -> list[str]:
-    """Names listed under `Commands:` in `localllm --help`."""
-    listing = help_of().split("Commands:")[1]
+    """Names listed under `Commands:` in `localllm --help-all`."""
+    listing = page_of("--help-all").split("Commands:")[1]
     return re.findall(r"^  (\S+)", listing, re.MULTILINE)
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 from typer.core import TyperOption
 
-from localllm.cli.group import COMMANDS, OnDemand
+from localllm.cli.group import COMMANDS, HABITS, OnDemand
 from localllm.cli.options.settings import TAKEN, declarations, expanded
 from tests.meta.test_docs import help_of, page_of
 
@@ -60,3 +60,12 @@ def test_a_command_takes_settings_that_exist_and_each_once(command: str) -> None
     names, more = expanded(TAKEN[COMMANDS[command]])
     assert {*names, *more} <= {*declarations(), "*"}
     assert len({*names, *more}) == len((*names, *more))
+
+
+def test_words_of_habit_are_commands_and_the_short_help_names_all() -> None:
+    for word, command in HABITS.items():
+        assert word not in COMMANDS
+        assert page_of(word, "--help").splitlines()[2:] == page_of(command, "--help").splitlines()[2:]
+    short = page_of("--help")
+    assert all(re.search(rf"\b{command}\b", short) for command in COMMANDS)
+    assert short.count("\n") <= 45

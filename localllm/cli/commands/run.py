@@ -18,7 +18,7 @@ from localllm.cli.chat.media_look import is_media
 from localllm.cli.chat.schema import DocumentFormat
 from localllm.cli.chat.thinking import Think
 from localllm.cli.chat.tools import Tools
-from localllm.cli.shared import config, report, sidecar
+from localllm.cli.shared import config, last_model, report, sidecar
 from localllm.cli.shared.given_text import decoded
 from localllm.cli.shared.model_names import is_here
 from localllm.errors import InvalidParameter, NoChatTemplate
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 class RunOptions(NamedTuple):
     """What the command line asked for."""
 
-    model: str
+    model: str | None
+    """None: the one that was run last."""
     prompt: str | None
     system: str | None
     raw: bool
@@ -68,21 +69,21 @@ def run_model(options: RunOptions) -> int:
     if options.raw:
         _check_raw(options)
     settings = config.load(options.load)
-    options = options._replace(model=settings.sections().model_named(options.model))
+    model = settings.sections().model_named(options.model or last_model.last(settings.data_dir))
+    if options.model is None:
+        report.say(f"localllm: {model}")
     interactive = options.prompt is None and sys.stdin.isatty()
     attachments = Attachments(Bounds.of(settings))
     attached = [attachments.open(each, "image") for each in options.images]
     attached += [attachments.open(each, "audio") for each in options.audios]
     attached += [attachments.open(each, "document") for each in options.files]
-    if not is_here(options.model, settings) and not sidecar.fetch(options.model, settings):
+    if not is_here(model, settings) and not sidecar.fetch(model, settings):
         return report.INTERRUPTED
     # Input typed while the model loads or answers is kept for the next prompt, and not echoed into the output.
     keys = terminals.quiet_keys(sys.stdin.fileno()) if interactive else contextlib.nullcontext()
     with (
         keys,
-        sidecar.begin(
-            options.model, options.load, settings, logs_to_file=interactive and not settings.verbose
-        ) as server,
+        sidecar.begin(model, options.load, settings, logs_to_file=interactive and not settings.verbose) as server,
         mcp_tools.opened(options.mcp, settings) as found,
     ):
         if not interactive:
@@ -93,6 +94,7 @@ def run_model(options: RunOptions) -> int:
             from localllm.cli.chat import editor, loop  # noqa: F401 (the editor's imports take longer than all others)
         if server.is_sidecar and sys.stderr.isatty():
             _suggest_runtime(settings)
+        last_model.remember(model, settings.data_dir)
         with server.client() as client:
             talk = _talk(client, with_given(server.model_id, settings.lora), options, found, attachments)
             talk.check_reads([each.kind for each in attached])
