@@ -104,6 +104,8 @@ class InputItem(msgspec.Struct, frozen=True, kw_only=True):
     approval_request_id: str | None = None
     approve: bool | None = None
     reason: str | None = None
+    result: _AnyJson | UnsetType = UNSET
+    """Of a picture that another model drew: base64."""
 
     @classmethod
     def known_in(cls, given: Fields) -> frozenset[str] | None:
@@ -211,6 +213,8 @@ def _item(item: InputItem, path: str, result: ParsedInput) -> AnyItem | None:
     if item.type == "custom_tool_call_output":
         output = output_of(item.output, f"{path}.output", result.notes, result.reading)
         return CustomCallOutput(id=new_id("ctco"), call_id=item.call_id or "", output=output)
+    if item.type == "image_generation_call":
+        return _drawn(item, path, result)
     if item.type in _COMPACTIONS:
         made = CompactionItem(id=new_id("cmp"), encrypted_content=item.encrypted_content or "")
         if not made.text:
@@ -225,6 +229,18 @@ def _item(item: InputItem, path: str, result: ParsedInput) -> AnyItem | None:
     if item.type is not None and item.type.startswith("mcp_"):
         return _mcp_item(item, path, result)
     return None
+
+
+def _drawn(item: InputItem, path: str, result: ParsedInput) -> MessageItem | None:
+    """A picture that another vendor's model drew in its turn."""
+    if isinstance(item.result, UnsetType) or not bytes(item.result).startswith(b'"'):
+        return None
+    given = _typed(item.result, str, path)
+    part = ChatPart(type="output_image", image_url=given)
+    made = _media(part, f"{path}.result", result, refuses=False)
+    return MessageItem(
+        id=new_id("msg"), role="assistant", content=[OutputText(made) if isinstance(made, str) else made]
+    )
 
 
 def _mcp_item(item: InputItem, path: str, result: ParsedInput) -> AnyItem | None:
