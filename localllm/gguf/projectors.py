@@ -13,8 +13,9 @@ from localllm.gguf.header import Header, read_header
 from localllm.gguf.kinds import is_projector, text_of
 from localllm.gguf.rules.clip_keys import ClipKeys
 from localllm.gguf.rules.encoder_buffers import picture_bytes, sound_bytes
+from localllm.gguf.rules.encoder_parts import check_picture_parts, check_sound_parts
 from localllm.gguf.rules.pictures import NON_CAUSAL, picture_rows
-from localllm.gguf.rules.sounds import sound_rows
+from localllm.gguf.rules.sounds import CUT, sound_rows
 from localllm.types import AudioEncoder, ProjectorInfo, VisionEncoder
 from localllm.types.upstream import FILE_TYPES, GUESSED_FILE_TYPE
 
@@ -25,6 +26,7 @@ _LAST = (
     ("mm.a.mlp.3.weight", 1),
     ("mm.a.mlp.2.weight", 1),
     ("mm.a.fc.weight", 1),
+    ("a.proj_linear.weight", 1),
     ("mm.model.mlp.3.weight", 1),
     ("mm.model.peg.0.bias", 0),
     ("mm.down.weight", 1),
@@ -75,6 +77,7 @@ def _vision(keys: ClipKeys, most_rows: int | None) -> tuple[VisionEncoder, int]:
     kind = _kind(keys, "vision")
     rows = picture_rows(keys, kind, most_rows)
     _check_layers(keys, "vision")
+    check_picture_parts(keys, kind)
     for key in ("clip.vision.image_mean", "clip.vision.image_std"):
         entry = keys.header.metadata.get(key)
         if entry is None or not isinstance(entry.value, tuple) or len(entry.value) < 3:
@@ -95,13 +98,15 @@ def _audio(keys: ClipKeys) -> tuple[AudioEncoder, int]:
     kind = _kind(keys, "audio")
     found = sound_rows(keys, kind)
     _check_layers(keys, "audio")
+    check_sound_parts(keys, kind)
     encoder = AudioEncoder(
         type=kind,
         sample_rate_hz=found.rate_hz,
         rows_per_s=found.piece_rows / found.piece_s,
         span_rows=found.piece_rows,
+        cut_s=found.piece_s if kind in CUT else 0,
     )
-    return encoder, sound_bytes(keys, found)
+    return encoder, sound_bytes(keys, kind, found)
 
 
 def _kind(keys: ClipKeys, part: str) -> str:
@@ -122,10 +127,10 @@ def _check_layers(keys: ClipKeys, part: str) -> None:
 def _width(keys: ClipKeys, vision: VisionEncoder | None) -> int:
     """0: unknown, for types whose last matrix has another name."""
     kind = "" if vision is None else vision.type
-    if kind == "granite4_vision":
-        return 0
+    if kind == "granite4_vision":  # a row has a part for each of several layers of the text model
+        return keys.number("clip.vision.projection_dim") * len(keys.numbers("clip.vision.feature_layer"))
     for name, dimension in _LAST:
-        if (vision is None) != name.startswith("mm.a.") or not (shape := keys.shape(name)):
+        if (vision is None) != name.startswith(("a.", "mm.a.")) or not (shape := keys.shape(name)):
             continue
         if name == "mm.input_projection.weight" and kind in ("gemma4v", "gemma4uv"):
             dimension = 1

@@ -31,7 +31,7 @@ def allocated(
     encoder = Projector(library, model, projector, kind="", max_rows=MOST)
     try:
         sound = Samples(np.zeros(31 * 16_000, np.float32).tobytes())
-        chunks = encoder.read(sound if info.vision is None else Pixels(*size, bytes(3 * size[0] * size[1])))
+        chunks = encoder.read([sound] if info.vision is None else Pixels(*size, bytes(3 * size[0] * size[1])))
         rows = sum(each.num_rows for each in chunks.layout() if isinstance(each, RowsChunk))
         encoder.set_threads(2)
         mark = library.log.mark()

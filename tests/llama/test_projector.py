@@ -82,7 +82,9 @@ def test_sound_is_cut_into_pieces_of_thirty_seconds(loaded_library: Library, med
     projector = _opened(loaded_library, media_model("voxtral"))
     assert (projector.reads_pictures, projector.sample_rate) == (False, 16000)
     projector.set_threads(2)
-    chunks = projector.read(Samples(np.random.default_rng(0).standard_normal(40 * 16000).astype(np.float32).tobytes()))
+    chunks = projector.read(
+        [Samples(np.random.default_rng(0).standard_normal(40 * 16000).astype(np.float32).tobytes())]
+    )
     spans = [each for each in chunks.layout() if isinstance(each, RowsChunk)]
     assert [(each.num_rows, each.is_causal, each.planes) for each in spans] == [(15, True, None)] * 2
     assert chunks.encode(1, 1)[0].shape == (15, WIDTH)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from gguf import GGUFWriter, TokenType
 
 from tests.models.maker import write_llama
@@ -39,6 +40,8 @@ class Made(NamedTuple):
     keys: Keys
     """Below `clip.vision.`, unless they begin with `clip.`."""
     shapes: Shapes
+    given: Mapping[str, npt.NDArray[np.float32]] = {}
+    """Tensors that are not zeros."""
 
 
 def pair(name: str, *shape: int) -> Shapes:
@@ -252,6 +255,38 @@ def _glm5v(size: Size) -> Made:
     )
 
 
+STREAMS, QUERY, FIELD = 2, 4, 8
+"""Of Granite Vision: parts of a row for several layers of the text model, and sides of what a window becomes."""
+TILE = 384
+
+
+def _granite4(size: Size) -> Made:
+    width = size.width
+    found = layers(size) | patches(size, placed=size.patches) | {"v.image_newline": (size.out,)}
+    for number in range(STREAMS):
+        at = f"v.proj_blk.{number}."
+        found |= {f"{at}img_pos": (FIELD**2, width), f"{at}query": (QUERY**2, width)}
+        found |= pair(at + "linear", size.out, width) | norm(at + "norm", width) | norm(at + "post_norm", width)
+        found |= querying(at, width, 4 * width)
+    keys: Keys = {
+        "projector.query_side": QUERY, "projector.window_side": FIELD, "feature_layer": [0, LAYERS - 1],
+        "projector.spatial_offsets": [-1, 0], "image_grid_pinpoints": [TILE, 2 * TILE, 2 * TILE, 2 * TILE],
+    }  # fmt: skip
+    return Made(keys, found)
+
+
+def querying(at: str, width: int, hidden: int) -> Shapes:
+    """A layer whose queries ask each other, then a window of what was computed."""
+    found: Shapes = {}
+    for kind in ("self_attn", "cross_attn"):
+        for name in ("q", "k", "v", "out"):
+            found |= pair(f"{at}{kind}_{name}", width, width)
+        found |= norm(f"{at}{kind}_norm", width)
+    return (
+        found | pair(at + "ffn_up", hidden, width) | pair(at + "ffn_down", width, hidden) | norm(at + "ffn_norm", width)
+    )
+
+
 def _ldp(size: Size) -> Made:
     wide = size.out
     found = layers(size) | patches(size, placed=size.patches)
@@ -352,6 +387,7 @@ RARER: dict[str, Callable[[Size], Made]] = {
     "gemma3nv": _gemma3nv,
     "gemma4uv": _gemma4uv,
     "glm5v": _glm5v,
+    "granite4_vision": _granite4,
     "ldp": _ldp,
     "ldpv2": _ldpv2,
     "mimovl": _mimovl,
@@ -378,6 +414,7 @@ def write_vocabulary(path: Path, width: int) -> Path:
 
 
 OWN_SIZES = {
+    "granite4_vision": {"patch": 16, "image": TILE},
     "yasa2": {"patch": 4, "image": 512},
     "minicpmv4_6": {"image": 448},
     "resampler": {"image": 448},
@@ -392,6 +429,12 @@ def write_rarer(kind: str, path: Path, **sizes: int) -> Path:
     made = RARER[kind](size)
     keys: Keys = {"image_size": size.image, "patch_size": size.patch, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}
     return write_zeros(path, kind, "vision", size, Made(keys | made.keys, made.shapes))
+
+
+EXACT = ("position", "resample_query", "resampler.query", "pos_", "proj_query", "img_pos", "query", "code")
+"""Parts of names of tensors that are F32 in every file."""
+EXACT_KERNELS = ("gemma4a", "granite_speech", "lfm2a", "parakeet")
+"""Types whose convolutions are, too."""
 
 
 def write_zeros(path: Path, kind: str, part: str, size: Size, made: Made) -> Path:
@@ -417,8 +460,9 @@ def write_zeros(path: Path, kind: str, part: str, size: Size, made: Made) -> Pat
             writer.add_uint32(key, value)
     for name, shape in made.shapes.items():
         is_exact = (shape[-2:] == (1, 1) and len(shape) == 3) or len(shape) == 1 or name.endswith(".bias")
-        is_exact = is_exact or any(part in name for part in ("position", "resample_query", "resampler.query", "pos_"))
-        writer.add_tensor(name, np.zeros(shape, np.float32 if is_exact else np.float16))
+        is_exact = is_exact or any(part in name for part in EXACT) or (kind in EXACT_KERNELS and ".conv" in name)
+        zeros = np.zeros(shape, np.float32 if is_exact else np.float16)
+        writer.add_tensor(name, made.given.get(name, zeros))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

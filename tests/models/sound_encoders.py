@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.models.conformer_encoders import CONFORMERS
 from tests.models.rarer_encoders import Keys, Made, Shapes, Size, layers, norm, pair, write_zeros
 
 MELS = 128
@@ -74,6 +75,7 @@ def _ultravox(size: Size) -> Made:
 
 
 SOUNDS: dict[str, Callable[[Size], Made]] = {
+    **CONFORMERS,
     "dots3note_a": _dots3note,
     "glma": _glma,
     "meralion": _meralion,
@@ -89,4 +91,4 @@ def write_sound_encoder(kind: str, path: Path, **sizes: int) -> Path:
     """A file of this type."""
     size = Size(**sizes)
     made, keys = SOUNDS[kind](size), Keys({"num_mel_bins": MELS})
-    return write_zeros(path, kind, "audio", size, Made(keys | made.keys, made.shapes))
+    return write_zeros(path, kind, "audio", size, made._replace(keys=keys | made.keys))

@@ -55,7 +55,7 @@ def _directly(
     decoded = decoder.decode(DecodeRequest(kind, file.data, "auto", 10**7, 100.0, 16000))
     decoder.close()
     assert decoded.problem == ""
-    source = Pixels(decoded.width, decoded.height, decoded.data) if decoded.width else Samples(decoded.data)
+    source = Pixels(decoded.width, decoded.height, decoded.data) if decoded.width else [Samples(decoded.data)]
     chunks = Projector(loaded, model.model, model.projector, kind=model.kind).read(source)
     return [chunks.encode(index, 1)[0] for index in range(sum(hasattr(each, "num_rows") for each in chunks.layout()))]
 

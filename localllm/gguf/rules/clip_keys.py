@@ -49,6 +49,10 @@ class ClipKeys:
         """Empty: it has no such tensor."""
         return next((each.dims for each in self.header.tensors if each.name == tensor), ())
 
+    def count(self, tensor: str) -> int:
+        """Numbers of it; 0: there is no such tensor."""
+        return next((each.num_elements for each in self.header.tensors if each.name == tensor), 0)
+
     def fail(self, reason: str, key: str = "") -> NoReturn:
         entry = self.header.metadata.get(key)
         raise invalid_file(self.header.path, reason, None if entry is None else entry.offset)

@@ -29,6 +29,8 @@ DETAIL_TILES = {"deepseekocr": (40, 9), "deepseekocr2": (48, 6)}
 """Types with an encoder of detail: places of a tile's side, and the most tiles if the file does not say."""
 WHOLE_SIDE = 64
 """Places of a side of the whole picture, for these."""
+SAMPLES = 640
+"""Of one row of Gemma 4 without an encoder."""
 ONE_MASK = ("minicpmv4_6",)
 """Types in which one layer sees windows: its mask is there in F32 and in F16."""
 
@@ -50,6 +52,8 @@ def picture_bytes(keys: ClipKeys, kind: str, of: PictureRows) -> int:
     if kind == "yasa2":  # a convolution sees a square of places at once, in F16
         kernel, channels = keys.shape("v.stage.0.blk.0.dw.weight"), keys.shape("v.patch_embd.weight")
         return patches * (channels or (0,))[-1] * (F16 * prod(kernel[:2]) + 2 * F32)
+    if kind == "granite4_vision":  # results of several layers are needed in the end
+        return F32 * patches * (7 * layer.width + layer.hidden + pixels // 3)
     if kind == "cogvlm":
         return F32 * patches * max(8 * layer.width, _gated_end(keys))
     if kind in ONE_MASK:
@@ -63,14 +67,51 @@ def picture_bytes(keys: ClipKeys, kind: str, of: PictureRows) -> int:
     return F32 * patches * layer.numbers(beside=3)
 
 
-def sound_bytes(keys: ClipKeys, of: SoundRows) -> int:
+def sound_bytes(keys: ClipKeys, kind: str, of: SoundRows) -> int:
     """For the longest piece. Whisper's places have two frames each; the first convolution sees three frames at once, in
     F16."""
-    mels = keys.number("clip.audio.num_mel_bins", most=2**10)
+    mels, frames = keys.number("clip.audio.num_mel_bins", most=2**10), 100 * of.piece_s
+    if kind == "gemma4ua":  # has no layers: samples, and the same turned
+        return 2 * F32 * of.positions * SAMPLES
+    if kind == "granite_speech":
+        return _granite_speech_bytes(keys, of.positions)
+    if kind == "mimo_audio":
+        return _mimo_bytes(keys, of.positions, mels)
     layer = F32 * of.positions * _layer(keys, "audio").numbers(beside=3)
+    if kind == "gemma4a":
+        return max(layer, _two_convolutions_bytes(keys, frames, mels))
+    if kernel := keys.shape("a.conv1d.5.weight"):  # of which only the first has a result for every second frame
+        kept = 2 * F32 * kernel[-1] * (frames // 2) * (mels // 2)
+        return max(layer, kept + 4 * F32 * frames * mels)
     if kernel := keys.shape("a.conv2d.2.weight"):
-        return max(layer, _picture_like_bytes(100 * of.piece_s, mels, kernel[-1]))
+        return max(layer, _picture_like_bytes(frames, mels, kernel[-1]))
     return max(layer, of.positions * mels * 2 * (F32 + 3 * F16))
+
+
+def _two_convolutions_bytes(keys: ClipKeys, frames: int, mels: int) -> int:
+    """Gemma 4's: the result of the first, 3 x 3 places of it at once, in F16, and the spectrum."""
+    channels = (keys.shape("a.conv1d.1.weight") or (0,) * 3)[2]
+    seen = F16 * 9 * channels * (frames // 4) * (mels // 4)
+    return F32 * channels * (frames // 2) * (mels // 2) + seen + F32 * frames * mels
+
+
+def _granite_speech_bytes(keys: ClipKeys, places: int) -> int:
+    """Places see each other within blocks: their scores thrice, and a vector for each pair of places of a block."""
+    layer = _layer(keys, "audio")
+    context, heads = keys.number("clip.audio.chunk_size"), keys.number("clip.audio.attention.head_count")
+    padded = -(-places // context) * context
+    pairs = context**2 * (layer.width // heads)
+    numbers = padded * (4 * layer.width + context * (3 * heads + 1)) + pairs
+    return F32 * (numbers + places * keys.number("clip.audio.num_mel_bins"))
+
+
+def _mimo_bytes(keys: ClipKeys, places: int, mels: int) -> int:
+    """Masks of all pairs of places, of which half are left for the last layers; one codebook; and the layer, beside
+    which the third one's result stays."""
+    layer, (width, bins) = _layer(keys, "audio"), (*keys.shape("a.rvq.codebook.weight"), 0, 0)[:2]
+    beside = 4 + (keys.number("clip.audio.block_count") > 3)
+    numbers = places * (beside * layer.width + layer.hidden + 2 * mels) + width * bins
+    return F32 * (numbers + 2 * places**2 + (places // 2) ** 2)
 
 
 def _picture_like_bytes(frames: int, mels: int, channels: int) -> int:

@@ -15,6 +15,9 @@ WHISPER = ("glma", "meralion", "musicflamingo", "qwen2.5o", "qwen2a", "ultravox"
 """Types with Whisper's encoder, which fills every piece up to 30 seconds with silence."""
 STACKED, HALVED = ("meralion", "ultravox", "voxtral"), ("musicflamingo", "qwen2.5o", "qwen2a", "voxtral")
 """Those that join frames, and those that average pairs."""
+CUT = ("gemma4a", "gemma4ua", "granite_speech", "lfm2a", "mimo_audio", "parakeet")
+"""Types of which libmtmd takes a sound whole, however long, so that its memory would grow with the square of that: we
+cut it. gemma4a would be cut at 30 seconds sharp, and refuses a last piece of a few milliseconds."""
 RATES = {"mimo_audio": 24_000}
 """Samples per second, where they are not 16,000."""
 FRAMES_PER_ROW = {
@@ -25,6 +28,8 @@ FRAMES_PER_ROW = {
     "parakeet": 8,
 }
 """Frames of 10 ms in one row."""
+CENTRED = ("lfm2a", "parakeet")
+"""Types with a frame around the first and one around the last sample."""
 TYPES = frozenset((*WHISPER, *FRAMES_PER_ROW, "granite_speech", "mimo_audio", "qwen3a"))
 """All that are known."""
 
@@ -56,9 +61,9 @@ def sound_rows(keys: ClipKeys, kind: str) -> SoundRows:
         rows = window // keys.number("clip.audio.projector.downsample_rate", most=2**13)
         return SoundRows(rate, -(-frames // 2 // window) * rows, frames // 2)
     if kind == "mimo_audio":
-        frames //= 4
-        return SoundRows(rate, -(-frames // keys.number("clip.audio.local_group_size", most=2**13)), frames)
-    rows = -(-frames // FRAMES_PER_ROW[kind])
+        rows = -(-frames // 4 // keys.number("clip.audio.local_group_size", most=2**13))
+        return SoundRows(rate, rows, frames // 2 + 1)
+    rows = -(-(frames + (kind in CENTRED)) // FRAMES_PER_ROW[kind])
     return SoundRows(rate, rows, rows, piece_s)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -103,8 +104,8 @@ class Projector:
         self._threads = self._place_of_threads()
         self.set_threads(1)
 
-    def read(self, media: Pixels | Samples) -> Chunks:
-        """Raises `ValueError` if libmtmd refuses it."""
+    def read(self, media: Pixels | Sequence[Samples]) -> Chunks:
+        """A picture, or the parts of one sound. Raises `ValueError` if libmtmd refuses it."""
         return Chunks(self, media)
 
     def set_threads(self, threads: int) -> None:
@@ -162,18 +163,18 @@ class Projector:
 class Chunks:
     """What libmtmd made of one picture or sound. `close` it; not while it is being encoded."""
 
-    def __init__(self, projector: Projector, media: Pixels | Samples) -> None:
+    def __init__(self, projector: Projector, media: Pixels | Sequence[Samples]) -> None:
         """Raises `ValueError`."""
         self._projector = projector
         self._mtmd = mtmd = projector._mtmd
         self._handle = mtmd.mtmd_input_chunks_init()
-        bitmap = _bitmap(mtmd, media)
-        part = mtmd.mtmd_input_part(None, bitmap)
+        bitmaps = [_bitmap(mtmd, each) for each in ([media] if isinstance(media, Pixels) else media)]
+        parts = [mtmd.mtmd_input_part(None, bitmap) for bitmap in bitmaps]
+        pointers = (ctypes.POINTER(mtmd.mtmd_input_part) * len(parts))(*map(ctypes.pointer, parts))
         mark = projector._library.log.mark()
-        status = mtmd.mtmd_tokenize_from_parts(
-            projector._context, self._handle, (ctypes.POINTER(mtmd.mtmd_input_part) * 1)(ctypes.pointer(part)), 1, False
-        )
-        mtmd.mtmd_bitmap_free(bitmap)
+        status = mtmd.mtmd_tokenize_from_parts(projector._context, self._handle, pointers, len(parts), False)
+        for bitmap in bitmaps:
+            mtmd.mtmd_bitmap_free(bitmap)
         if status:
             self.close()
             raise ValueError(projector._library.log.errors_since(mark))
@@ -182,9 +183,12 @@ class Chunks:
             for index in range(mtmd.mtmd_input_chunks_size(self._handle))
         ]
         self._with_rows = [chunk for chunk in self._chunks if not self._is_text(chunk)]
+        if not isinstance(media, Pixels):
+            self._chunks = self._joined()
 
     def layout(self) -> list[TextChunk | RowsChunk]:
-        """In the order of a prompt. Raises `ValueError`."""
+        """In the order of a prompt: rows, with the tokens around a picture, or before and behind a sound. Raises
+        `ValueError`."""
         return [self._text(chunk) if self._is_text(chunk) else self._rows(chunk) for chunk in self._chunks]
 
     def encode(self, first: int, count: int) -> list[Rows]:
@@ -205,6 +209,15 @@ class Chunks:
 
     def close(self) -> None:
         self._mtmd.mtmd_input_chunks_free(self._handle)
+
+    def _joined(self) -> list[Any]:
+        """Of the tokens around each part of a sound, only those before the first part and behind the last."""
+        places = [at for at, chunk in enumerate(self._chunks) if not self._is_text(chunk)]
+        return [
+            chunk
+            for at, chunk in enumerate(self._chunks)
+            if not places or not self._is_text(chunk) or not places[0] < at < places[-1]
+        ]
 
     def _copied(self, rows: Any, chunk: Any) -> Rows:
         shape = (self._mtmd.mtmd_input_chunk_get_n_tokens(chunk), self._projector.width)

@@ -39,6 +39,8 @@ class AudioEncoder(msgspec.Struct, frozen=True, kw_only=True):
     """Rows for each second of sound; pieces that are padded take more."""
     span_rows: int
     """The most rows of one piece of a sound."""
+    cut_s: int = 0
+    """A longer sound is cut by us, into pieces of at most this length; 0: llama.cpp cuts it."""
 
 
 class ProjectorInfo(msgspec.Struct, frozen=True, kw_only=True):

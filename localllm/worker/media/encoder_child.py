@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
+import numpy as np
 
 from localllm.errors import ErrorInfo, InvalidParameter, LocalLLMError
 from localllm.system import processes
 from localllm.system.threads import start_thread
 from localllm.worker.framing import FrameReader, FrameWriter
+from localllm.worker.media.cutting import cut_all
 from localllm.worker.media.encoder_messages import (
     Chunk,
     Describe,
@@ -39,7 +41,7 @@ from localllm.worker.media.encoder_messages import (
 )
 
 if TYPE_CHECKING:  # loads the library's bindings
-    from localllm.llama.media.projector import Chunks, Pixels, Projector, RowsChunk, Samples, TextChunk
+    from localllm.llama.media.projector import Chunks, Projector, RowsChunk, TextChunk
 
 NICENESS = 5
 """A third of the steps' share where both want the same core."""
@@ -70,6 +72,7 @@ class Encoder:
         except LocalLLMError as error:
             self._send(Refused(0, error.info()))
             return
+        self._cut_s = first.cut_s
         self._send(Opened(0, self._projector.sample_rate))
         start_thread(self._encode_all, "encode")
         start_thread(self._describe_sounds, "describe-sounds")
@@ -87,7 +90,7 @@ class Encoder:
 
     def _describe(self, message: Describe) -> None:
         try:
-            chunks = self._projector.read(_media(message.source))
+            chunks = self._read(message.source)
             layout = tuple(map(_chunk, chunks.layout()))
         except ValueError as error:
             self._send(Refused(message.id, _refusal(error)))
@@ -97,6 +100,18 @@ class Encoder:
         else:
             chunks.close()
         self._send(Described(message.id, layout))
+
+    def _read(self, source: Source) -> Chunks:
+        """Raises `ValueError`."""
+        from localllm.llama.media.projector import Pixels, Samples
+
+        if source.width:
+            return self._projector.read(Pixels(source.width, source.height, source.data or None))
+        if not self._cut_s:
+            return self._projector.read([Samples(source.data)])
+        samples = np.frombuffer(source.data, np.float32)
+        parts = cut_all(samples, self._projector.sample_rate, max_s=self._cut_s)
+        return self._projector.read([Samples(part.tobytes()) for part in parts])
 
     def _describe_sounds(self) -> None:
         while True:
@@ -117,7 +132,7 @@ class Encoder:
             return Forgotten(message.id)
         if chunks is None:
             assert message.source is not None
-            chunks = self._projector.read(_media(message.source))
+            chunks = self._read(message.source)
         self._projector.set_threads(message.threads)
         try:
             rows = tuple(each.tobytes() for each in chunks.encode(message.first, message.count))
@@ -159,14 +174,6 @@ def _open(wanted: Open) -> Projector:
 
 def _refusal(error: ValueError) -> ErrorInfo:
     return InvalidParameter(f"llama.cpp cannot read it: {error}").info()
-
-
-def _media(source: Source) -> Pixels | Samples:
-    from localllm.llama.media.projector import Pixels, Samples
-
-    if source.width:
-        return Pixels(source.width, source.height, source.data or None)
-    return Samples(source.data)
 
 
 def _chunk(made: TextChunk | RowsChunk) -> Chunk:

@@ -27,6 +27,8 @@ class Open(_Frame, frozen=True, tag=True, array_like=True):
     device: str
     min_rows: int | None
     max_rows: int | None
+    cut_s: float
+    """As `AudioEncoder.cut_s`."""
 
 
 class Source(msgspec.Struct, frozen=True, array_like=True):

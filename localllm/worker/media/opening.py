@@ -26,7 +26,7 @@ from localllm.worker.media.row_source import Medium
 from localllm.worker.messages import Load
 from localllm.worker.states.identity import model_identity
 
-MADE_BY = "2"
+MADE_BY = "3"
 """Changes with how files are decoded and described."""
 
 
@@ -56,6 +56,7 @@ def open_reader(
         projector.device,
         options.image_min_tokens,
         options.image_max_tokens,
+        0 if info.audio is None else info.audio.cut_s,
     )
     context = _context(library, load, wanted)
     files = MediaFiles(data_dir, load.model_id, (options.media_disk_mb if options.kv_disk_mb else 0) * 10**6)

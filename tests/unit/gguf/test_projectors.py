@@ -6,14 +6,20 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from gguf import GGUFWriter
 
 from localllm.errors import InvalidModelFile
+from localllm.gguf.info import read_model_info
 from localllm.gguf.projectors import read_projector
 from localllm.gguf.rules import pictures, sounds
+from localllm.gguf.rules.encoder_parts import CLASS, PATCHES, POSITIONS, WITH_CLASS, WITH_POSITIONS
+from localllm.planning.projector_plan import misfit
 from localllm.types import ProjectorInfo
+from tests.models.maker import write_llama
 from tests.models.media import KINDS, MediaModelKind, write_media_model
+from tests.models.rarer_encoders import write_rarer
 from tests.models.rekeyed import Rekeyed
 from tests.unit.gguf.test_odd_metadata import FEW, VALUES
 
@@ -30,7 +36,12 @@ CASES: list[tuple[str, dict[str, Any], int | None, tuple[int, int, int]]] = [
     ("gemma4v", {"image_size": 0, "patch_size": 16}, None, (1120, 1120, 10080)),
     ("gemma4v", {"image_size": 0, "patch_size": 16}, 280, (280, 280, 2520)),
     ("qwen2vl_merger", {"image_size": 560, "patch_size": 14}, None, (4096, 4096, 16384)),
-    ("phi4", {"image_size": 512, "patch_size": 16, "image_max_pixels": 256 * 256}, 9, (256, 256, 256)),
+    (
+        "phi4",
+        {"image_size": 512, "patch_size": 16, "image_min_pixels": 256, "image_max_pixels": 256 * 256},
+        9,
+        (256, 256, 256),
+    ),
     ("pixtral", {"image_size": 1540, "patch_size": 14, "spatial_merge_size": 2}, None, (1058, 1058, 4096)),
     ("deepseek4v", {"image_size": 0, "patch_size": 14, "projector.scale_factor": 3}, None, (384, 384, 3456)),
     ("hunyuanvl", {"image_size": 2048, "patch_size": 16}, 256, (274, 274, 1024)),
@@ -49,7 +60,7 @@ idefics3 and qwen2vl_merger were measured, the others are the models' own docume
 
 
 def projector_of(path: Path, kind: str, keys: dict[str, Any]) -> Path:
-    """A header without tensors."""
+    """A header with the tensors that must be there."""
     writer = GGUFWriter(path, "clip")
     writer.add_bool("clip.has_vision_encoder", True)
     writer.add_string("clip.projector_type", kind)
@@ -60,6 +71,9 @@ def projector_of(path: Path, kind: str, keys: dict[str, Any]) -> Path:
     writer.add_array("clip.vision.image_std", [0.5] * 3)
     for name, value in keys.items():
         (writer.add_array if isinstance(value, list) else writer.add_uint32)(f"clip.vision.{name}", value)
+    needed = {PATCHES, *([CLASS] if kind in WITH_CLASS else []), *([POSITIONS] if kind in WITH_POSITIONS else [])}
+    for name in sorted(needed):
+        writer.add_tensor(name, np.zeros(1, np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -121,3 +135,11 @@ def check(path: Path, what: str) -> None:
     if info.audio is not None:
         assert 0 < info.audio.span_rows < 2**20
         assert info.audio.type in sounds.TYPES
+
+
+def test_a_text_model_that_gets_parts_of_a_row_in_several_layers_reads_rows_of_that_width(tmp_path: Path) -> None:
+    mapping = {"granite.deepstack_mapping": [-1, 1]}
+    text = read_model_info(write_llama(tmp_path / "text.gguf", architecture="granite", extra=mapping))
+    projector = read_projector(write_rarer("granite4_vision", tmp_path / "mmproj.gguf", out=64))
+    assert (projector.width, text.input_length) == (128, 128)
+    assert misfit(text, projector) == ""
