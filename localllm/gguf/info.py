@@ -90,7 +90,7 @@ def model_info(headers: Sequence[Header], *, fills_in_middle: bool = False) -> M
         context_length=keys.context_length(),
         num_layers=num_layers,
         embedding_length=keys.model_count("embedding_length"),
-        deepstack_layers=keys.size("n_deepstack_layers") or 0,
+        deepstack_layers=keys.deepstack_layers(),
         feed_forward_length=keys.model_count("feed_forward_length"),
         num_heads=keys.model_count("attention.head_count"),
         num_kv_heads=keys.num_kv_heads(),
@@ -190,6 +190,18 @@ class _Keys:
         values = value if isinstance(value, tuple) else (value,) * num_layers
         counts = tuple(self._bounded(key, int(item) if isinstance(item, bool) else item) for item in values)
         return counts[:num_layers] + (max(counts, default=0),) * (num_layers - len(counts))
+
+    def deepstack_layers(self) -> int:
+        """Either their number, or for each layer which part of a row it gets, with -1 for none."""
+        key = f"{self.architecture}.deepstack_mapping"
+        mapping = self._value(key)
+        if mapping is None:
+            return self.size("n_deepstack_layers") or 0
+        values = mapping if isinstance(mapping, tuple) else (mapping,)
+        parts = [each for each in values if isinstance(each, int) and -1 <= each <= len(values)]
+        if len(parts) != len(values):
+            raise self._wrong(key, "a list of parts, one for each layer")
+        return len({each for each in parts if each >= 0})
 
     def listed(self, key: str) -> tuple[int, ...]:
         """All counts of a list; empty if it is missing."""

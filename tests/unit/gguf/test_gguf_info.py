@@ -33,6 +33,22 @@ def test_every_field_of_a_plain_model(tmp_path: Path) -> None:
     assert info.sampling == {}
 
 
+@pytest.mark.parametrize(("mapping", "layers"), [([-1, 1, 2, -1], 2), ([-1, -1], 0), ([-1, 1, 1], 1)])
+def test_a_list_of_which_layers_get_parts_of_pictures_says_how_wide_a_row_is(
+    tmp_path: Path, mapping: list[int], layers: int
+) -> None:
+    """Granite Vision's way; Qwen3-VL's is a number."""
+    keys = {"granite.deepstack_mapping": mapping}
+    info = read_model_info(write_llama(tmp_path / "a.gguf", architecture="granite", extra=keys))
+    assert (info.deepstack_layers, info.input_length) == (layers, 64 * (1 + layers))
+
+
+def test_a_list_with_parts_that_no_row_has_is_refused(tmp_path: Path) -> None:
+    keys = {"granite.deepstack_mapping": [-1, 9]}
+    with pytest.raises(InvalidModelFile, match="deepstack_mapping is not a list of parts"):
+        read_model_info(write_llama(tmp_path / "a.gguf", architecture="granite", extra=keys))
+
+
 def test_bytes_are_counted_per_type_largest_first_and_per_layer(tmp_path: Path) -> None:
     path = write_llama(tmp_path / "a.gguf", n_layer=3, tensor_types={r"blk\.1\.ffn_": GGMLQuantizationType.Q8_0})
     info = read_model_info(path)
