@@ -61,8 +61,10 @@ def as_file(kind: MediaKind, data: bytes, **changes: Any) -> File:
     return File(Media(kind=kind, digest=hashlib.sha256(data).hexdigest(), num_bytes=len(data), **changes), data)
 
 
-def open_test_reader(library: Library, model: MediaModel, data_dir: Path, **options: Any) -> Reader:
-    """On the CPU."""
+def open_test_reader(
+    library: Library, model: MediaModel, data_dir: Path, *, described: ProjectorInfo | None = None, **options: Any
+) -> Reader:
+    """On the CPU. `described`: what its header says, of other kinds than ours."""
     vision = VisionEncoder(
         type=model.kind, image_size=32, patch_size=4, max_rows=4096, span_rows=256, span_patches=1024
     )
@@ -76,7 +78,7 @@ def open_test_reader(library: Library, model: MediaModel, data_dir: Path, **opti
         vision=None if model.kind == "voxtral" else vision,
         audio=audio if model.kind in ("voxtral", "omni") else None,
     )
-    projector = ProjectorLoad(str(model.projector), info, "CPU", DeviceShare("CPU", 0, 0, 0, 0))
+    projector = ProjectorLoad(str(model.projector), described or info, "CPU", DeviceShare("CPU", 0, 0, 0, 0))
     load = Load("tiny", str(model.model), INFO, LoadOptions(kv_disk_mb=100, **options), PLACEMENT, projector=projector)
     reader = open_reader(
         library,

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from localllm.engine.media import MediaRows
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError
+from localllm.gguf.projectors import read_projector
 from localllm.llama.library import Library
 from localllm.llama.media.projector import Pixels, Projector, Samples
 from localllm.types import MediaKind
@@ -25,6 +26,8 @@ from localllm.worker.media.encoder_process import EncoderProcess
 from localllm.worker.media.reader import Reader
 from localllm.worker.prompts.prompt_parts import MissingFiles, OmittedMedia
 from tests.models.media import KINDS, MediaModel, MediaModelKind
+from tests.models.rarer_encoders import write_vocabulary
+from tests.models.sound_encoders import write_sound_encoder
 from tests.waiting import until
 from tests.worker.media_readers import (
     WIDTH,
@@ -95,6 +98,29 @@ def test_rows_are_those_of_the_library_and_a_restart_needs_neither_the_file_nor_
     assert (counters.decodes, counters.encodes, counters.disk_hits) == (0, 0, len(rows))
     assert (restarted.status().disk_rows, restarted.status().pictures) == (sum(map(len, rows)), 0)
     assert restarted.encoder_pid is None
+
+
+def test_a_long_sound_that_libmtmd_would_compute_whole_is_cut_and_has_the_same_rows(
+    loaded: Library, media_model: MakeModel, tmp_path: Path
+) -> None:
+    """Gemma 4's rows are those of 40 ms each, so that they tell where a cut is."""
+    text = write_vocabulary(tmp_path / "text.gguf", WIDTH)
+    file = write_sound_encoder("gemma4ua", tmp_path / "mmproj.gguf", out=WIDTH)
+    model = media_model("voxtral")._replace(model=text, projector=file)
+    described = read_projector(file)
+    assert described.audio is not None
+    reader = open_test_reader(loaded, model, tmp_path, described=described)
+    [pieces] = read(reader, long := sound(75))
+    parts = [rows_of(span) for span in spans(pieces)]
+    assert sum(map(len, parts)) == 75 * described.audio.rows_per_s
+    assert len(parts) >= 3
+    assert max(map(len, parts)) <= described.audio.span_rows == 750
+    begin, *between, end = pieces
+    assert not isinstance(begin, MediaRows)
+    assert not isinstance(end, MediaRows)
+    assert between == spans(pieces), "tokens are around the sound, not around its parts"
+    [whole] = _directly(loaded, model, long)
+    assert np.array_equal(np.concatenate(parts), whole)
 
 
 def test_an_encoder_that_dies_of_a_medium_costs_that_and_no_other(

@@ -13,7 +13,7 @@ SECONDS = RATE
 
 def speech(length_s: float, *pauses_s: float) -> Samples:
     """Noise with pauses of half a second."""
-    samples = np.random.default_rng(0).standard_normal(int(length_s * SECONDS)).astype(np.float32) / 10
+    samples = (np.random.default_rng(0).standard_normal(int(length_s * SECONDS)) / 10).astype(np.float32)
     for at in pauses_s:
         samples[int(at * SECONDS) : int((at + 0.5) * SECONDS)] = 0
     return samples
