@@ -62,7 +62,7 @@ def as_file(kind: MediaKind, data: bytes, **changes: Any) -> File:
 
 
 def open_test_reader(
-    library: Library, model: MediaModel, data_dir: Path, *, described: ProjectorInfo | None = None, **options: Any
+    library: Library, model: MediaModel, data_dir: Path, described: ProjectorInfo | None = None, /, **options: Any
 ) -> Reader:
     """On the CPU. `described`: what its header says, of other kinds than ours."""
     vision = VisionEncoder(

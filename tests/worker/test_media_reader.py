@@ -109,7 +109,7 @@ def test_a_long_sound_that_libmtmd_would_compute_whole_is_cut_and_has_the_same_r
     model = media_model("voxtral")._replace(model=text, projector=file)
     described = read_projector(file)
     assert described.audio is not None
-    reader = open_test_reader(loaded, model, tmp_path, described=described)
+    reader = open_test_reader(loaded, model, tmp_path, described)
     [pieces] = read(reader, long := sound(75))
     parts = [rows_of(span) for span in spans(pieces)]
     assert sum(map(len, parts)) == 75 * described.audio.rows_per_s
