@@ -67,7 +67,8 @@ class Siblings:
         for path in self._proc.glob(f"{self._parent()}/task/*/children"):  # a thread lists the children it started
             found.update(map(int, _read(path).split()))
         found.discard(os.getpid())
-        return {pid for pid in sorted(found)[-MOST:] if self._module in _read(self._proc / str(pid) / "cmdline")}
+        workers = [pid for pid in sorted(found) if self._module in _read(self._proc / str(pid) / "cmdline")]
+        return set(workers[-MOST:])
 
 
 def _read(path: Path) -> bytes:

@@ -25,7 +25,7 @@ from localllm.types.load_options import LoadOptions
 from localllm.types.states import EngineStatus
 from localllm.worker.command import worker_command
 from localllm.worker.messages import Hello, Load
-from localllm.worker.siblings import LOOK_S, Siblings
+from localllm.worker.siblings import LOOK_S, MOST, Siblings
 from tests.waiting import until
 from tests.worker.test_session import TIMEOUT_S, read_all
 
@@ -33,19 +33,48 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ot
 MARK = "localllm.worker-of-a-test"
 
 
+COMPUTED_S = 0.02
+COMPUTE = f"""
+import sys, time
+print(flush=True)
+for _ in sys.stdin:
+    end_s = time.process_time() + {COMPUTED_S}
+    while time.process_time() < end_s:
+        pass
+    print(flush=True)
+"""
+
+
+class Child:
+    """Computes when it is told to: as long as that takes on a busy machine."""
+
+    def __init__(self, name: str) -> None:
+        command = [sys.executable, "-c", COMPUTE, name]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        self.pid = self._process.pid
+        self._wait()
+
+    def compute(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"\n")
+        self._wait()
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def _wait(self) -> None:
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline()
+
+
 @contextmanager
-def busy(name: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A child that computes until it is ended."""
-    child = subprocess.Popen(
-        [sys.executable, "-c", "print(flush=True)\nwhile True: pass", name], stdout=subprocess.PIPE
-    )
+def child(name: str) -> Iterator[Child]:
+    made = Child(name)
     try:
-        assert child.stdout is not None
-        child.stdout.readline()
-        yield child
+        yield made
     finally:
-        child.kill()
-        child.communicate()
+        made.close()
 
 
 @pytest.fixture
@@ -57,26 +86,43 @@ def siblings() -> Siblings:
 
 def test_what_a_sibling_computes_is_seen_and_stays_when_it_ends(siblings: Siblings) -> None:
     assert siblings.cpu_s() == 0
-    with busy(MARK):
+    with child(MARK) as first:
         assert siblings.cpu_s() == 0, "what it computed before it was seen was nobody's"
-        until(lambda: siblings.cpu_s() > 0.1)
-    seen_s = siblings.cpu_s()
-    assert seen_s > 0.1
-    with busy(MARK):
-        until(lambda: siblings.cpu_s() > seen_s + 0.05)
+        first.compute()
+        seen_s = siblings.cpu_s()
+        assert seen_s >= COMPUTED_S
+    assert siblings.cpu_s() >= seen_s
+    with child(MARK) as second:
+        seen_s = siblings.cpu_s()
+        second.compute()
+        assert siblings.cpu_s() >= seen_s + COMPUTED_S
 
 
 def test_another_child_and_another_parents_worker_are_no_siblings(siblings: Siblings) -> None:
     code = "import os, subprocess, sys; subprocess.run([sys.executable, '-c', 'while True: pass', os.environ['MARK']])"
     grandparent = subprocess.Popen([sys.executable, "-c", code], env=os.environ | {"MARK": MARK})
     try:
-        with busy("something else"):
+        with child("something else") as other:
+            other.compute()
             until(lambda: Path(f"/proc/{grandparent.pid}/task/{grandparent.pid}/children").read_text() != "")
             assert {siblings.cpu_s() for _ in range(50)} == {0.0}
     finally:
         for pid in Path(f"/proc/{grandparent.pid}/task/{grandparent.pid}/children").read_text().split():
             os.kill(int(pid), 9)
         grandparent.wait()
+
+
+def test_a_worker_is_found_among_more_children_than_are_read(tmp_path: Path) -> None:
+    """Ids begin anew at 32,768: those of other children may be higher."""
+    with child(MARK) as worker:
+        folder = tmp_path / str(os.getpid()) / "task" / "1"
+        folder.mkdir(parents=True)
+        (folder / "children").write_text(" ".join(map(str, [worker.pid, *range(10**7, 10**7 + MOST)])))
+        (tmp_path / str(worker.pid)).symlink_to(f"/proc/{worker.pid}")
+        siblings = Siblings(tmp_path, parent=os.getpid, module=MARK.encode())
+        assert siblings.cpu_s() == 0
+        worker.compute()
+        assert siblings.cpu_s() >= COMPUTED_S
 
 
 def test_a_system_without_such_files_has_no_siblings(tmp_path: Path) -> None:
@@ -86,17 +132,19 @@ def test_a_system_without_such_files_has_no_siblings(tmp_path: Path) -> None:
 def test_a_reading_costs_next_to_nothing(siblings: Siblings) -> None:
     """Twice a step: of 20 ms it may not be felt."""
     quiet = Siblings(module=MARK.encode())
-    with busy(MARK):
+    with child(MARK):
         quiet.cpu_s()
         costs = []
         for _ in range(200):
-            began_s = time.perf_counter()
+            began_s = time.thread_time()
             quiet.cpu_s()
-            costs.append(time.perf_counter() - began_s)
+            costs.append(time.thread_time() - began_s)
         assert sorted(costs)[100] < 2e-4
 
 
-TURNS, ROUNDS = 16, 3
+TURNS, ROUNDS = 10, 3
+QUIET = 0.6
+"""Part of the prompts with all cores, of one model alone, where other programs want few."""
 PROMPT = "One day the cat ran away and a girl went out to look for it. " * 20
 
 
@@ -109,16 +157,22 @@ def test_two_loaded_models_that_answer_by_turns_have_all_cores_each(home: Path) 
     async def whole() -> None:
         sessions = [await _started(home), await _started(home)]
         try:
-            found = [await _round(sessions) for _ in range(ROUNDS)]
+            found: list[tuple[float, float]] = []
+            while len(found) < ROUNDS and not any(map(_is_shared, found)):
+                found.append(await _round(sessions))
         finally:
             for session in sessions:
                 await session.aclose()
-        quiet = [(alone, by_turns) for alone, by_turns in found if alone > 0.6]
-        if not quiet:
+        if max(alone for alone, _ in found) <= QUIET:
             pytest.skip("other programs want this machine's cores")
-        assert max(by_turns - alone for alone, by_turns in quiet) > -0.3, found
+        assert _is_shared(found[-1]), found
 
     asyncio.run(whole())
+
+
+def _is_shared(found: tuple[float, float]) -> bool:
+    alone, by_turns = found
+    return alone > QUIET and by_turns > alone - 0.3
 
 
 async def _round(sessions: Sequence[Session]) -> tuple[float, float]:
