@@ -80,6 +80,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             patch.delenv(name)
         patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)  # else each of hundreds of processes compiles localllm
         patch.setenv("LOCALLLM_HOME", str(folder))
+        # Each model that a test makes would be measured at its first load; `tests/llama/test_attention.py` does.
+        patch.setenv("LOCALLLM_FLASH_ATTN", "on")
         yield folder
 
 

@@ -12,7 +12,7 @@ import hypothesis
 import pytest
 
 THOROUGH = "thorough"
-SHARE = 0.4
+SHARE = 0.25
 FEWEST = 10
 """A test that names so many or fewer tries them all."""
 

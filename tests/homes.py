@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+
+from localllm.measuring.repeated import MAX_ATTEMPTS
 
 
 def share_findings(home: Path, folder: Path) -> None:
@@ -36,4 +39,15 @@ def measured_once(home: Path, folder: Path) -> Iterator[Path]:
             if (source / name).exists():
                 shutil.copy(source / name, target)
         if source is home:
+            _settle(folder / "speed.json")
             yield folder
+
+
+def _settle(path: Path) -> None:
+    """What was measured beside other tests is noisy, and would be measured again by each command."""
+    if path.exists():
+        content = json.loads(path.read_bytes())
+        for speed in content["outcomes"].values():
+            for kernel in speed["kernels"].values():
+                kernel["attempts"] = MAX_ATTEMPTS
+        path.write_text(json.dumps(content))

@@ -176,6 +176,7 @@ def test_which_attention_is_faster_is_measured_at_the_first_load_remembered_and_
     home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     own_home(home, tmp_path, monkeypatch)
+    monkeypatch.delenv("LOCALLLM_FLASH_ATTN")
     memory = tmp_path / "attention.json"
     memory.unlink(missing_ok=True)
     model = write_llama(tmp_path / "model.gguf", chat_template=CHATML, ctx=1024)

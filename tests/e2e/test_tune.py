@@ -39,6 +39,7 @@ AS_OPTIONS = [
 def data_dir(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     share_findings(home, tmp_path)
     monkeypatch.setenv("LOCALLLM_HOME", str(tmp_path))
+    monkeypatch.delenv("LOCALLLM_FLASH_ATTN", raising=False)
     return tmp_path
 
 

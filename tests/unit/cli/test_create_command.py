@@ -28,6 +28,7 @@ def hub(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer
 def create(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Create:
     """The exit code and what was said."""
     monkeypatch.setenv("LOCALLLM_HOME", str(tmp_path))
+    monkeypatch.setenv("LOCALLLM_GPU_LAYERS", "0")  # no process lists the devices
 
     def create(modelfile: str) -> tuple[int, str]:
         (tmp_path / "Modelfile").write_text(modelfile)

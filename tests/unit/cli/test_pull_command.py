@@ -47,6 +47,7 @@ def own_home(home: Path, tmp_path: Path) -> Iterator[None]:
 def pull(hub: HubServer, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Pull:
     """`localllm pull` on a machine of 10 kB of memory: the exit code and what was said."""
     monkeypatch.setenv("LOCALLLM_HOME", str(tmp_path))
+    monkeypatch.setenv("LOCALLLM_GPU_LAYERS", "0")  # no process lists the devices
     monkeypatch.setattr(memory, "total_memory", lambda: 10_000)
 
     def pull(*options: str, typed: str | None = None) -> tuple[int, str]:

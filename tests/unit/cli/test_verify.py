@@ -46,6 +46,7 @@ def run(
 ) -> Iterator[Run]:
     """A command: its exit code, stdout and stderr."""
     monkeypatch.setenv("LOCALLLM_HOME", str(tmp_path))
+    monkeypatch.setenv("LOCALLLM_GPU_LAYERS", "0")  # no process lists the devices
 
     def run(*words: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["localllm", *words])

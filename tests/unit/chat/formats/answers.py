@@ -210,7 +210,7 @@ def json_or_text(text: str) -> Any:
 
 
 SOME_CUTS = 5
-MANY_CUTS = 60
+MANY_CUTS = 24
 
 
 def many_places(text: str, count: int = MANY_CUTS) -> list[int]:
