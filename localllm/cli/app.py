@@ -243,6 +243,19 @@ def ps(as_json: opt.AsJson = False, **settings: Any) -> None:
 
 
 @takes("host port api_key")
+def route(
+    name: Annotated[str | None, Argument(metavar="NAME", help="This one only [default: all]")] = None,
+    as_json: opt.AsJson = False,
+    **settings: Any,
+) -> None:
+    """Show the routes of config.toml, and how their models stand on the running server."""
+    from localllm.cli.shared import config
+    from localllm.cli.shared.routes import show_routes
+
+    raise Exit(show_routes(config.load(settings), name, as_json=as_json))
+
+
+@takes("host port api_key")
 def stop(
     names: Annotated[list[str] | None, Argument(metavar="NAME...", help="Models, as listed by localllm ps")] = None,
     every: Annotated[bool, Option("--all", help="All models")] = False,
@@ -282,6 +295,7 @@ COMMANDS.update(
     serve=serve,
     launch=launch,
     show=show,
+    route=route,
     ps=ps,
     stop=stop,
 )

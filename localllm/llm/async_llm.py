@@ -12,6 +12,7 @@ import asyncio
 import os
 import weakref
 from collections.abc import AsyncGenerator, Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
@@ -314,7 +315,8 @@ class AsyncLLM:
         if self._on_event is not None:
             runtime.observe(EventObserver(self._on_event))
         try:
-            loaded = await runtime.load(self._model, given=self._given, on_progress=self._on_progress)
+            load = partial(runtime.load, given=self._given, on_progress=self._on_progress)
+            loaded = await runtime.routes.first(self._model, load)
             name = await named(runtime.adapters, str(self._model), loaded, self._adapters)
             if num_closes != self._num_closes:
                 raise self._not_loaded()

@@ -111,7 +111,10 @@ class AdapterNames:
         return id if self.base(name) == name else name.removesuffix(f":{DEFAULT_TAG}")
 
     def base(self, name: str) -> str:
-        """The model that the name is about: its base if it is one under adapters. Never raises."""
+        """The model that the name is about: its base if it is one under adapters, of a route the first one. Never
+        raises."""
+        if (route := self._sections.routes().get(name)) is not None:
+            return self.base(self._sections.model_named(route.models[0]))
         try:
             variant = self.variant(name)
         except (ModelNotFound, InvalidParameter):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from itertools import accumulate
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -16,6 +17,15 @@ from localllm.supervisor.mailbox import CANCELLED
 from localllm.supervisor.pending import Pending
 from localllm.types import Beginning, ChatFormat, Delta, GenerationRequest, Making, Usage
 from localllm.types.usage import with_documents
+
+
+class Routed(NamedTuple):
+    """Which model of a route answers, and why."""
+
+    route: str
+    model: str
+    reason: str
+    """`first`, `split`, or why those before it did not: `queue_full`, `too_long`, `load_failed`, `wait`."""
 
 
 class Answer(AsyncIterator[Delta]):
@@ -32,6 +42,8 @@ class Answer(AsyncIterator[Delta]):
     """Why its prompt was not in the cache, or empty; set at the end, if the request asked for it."""
     making: Making | None = None
     """What it is made from, if the request asked for it."""
+    routed: Routed | None = None
+    """Set if a route was asked."""
 
     def __init__(
         self, pending: Pending, num_prompt_tokens: int, reading: Reading | None = None, notes: tuple[str, ...] = ()
@@ -59,6 +71,10 @@ class Answer(AsyncIterator[Delta]):
         if delta.finish is not None and (taken := self._pending.request.documents):
             delta = replace(delta, finish=replace(delta.finish, usage=with_documents(delta.finish.usage, taken)))
         return delta if self._reading is None else self._reading.read(delta)
+
+    async def begun(self) -> None:
+        """Waits until there is something of it, or it has ended."""
+        await self._pending.begun.wait()
 
     def cancel(self) -> None:
         """End it if it still runs; frees the slot by the next step. Idempotent. Call on the event loop.

@@ -11,6 +11,7 @@ import logging
 import struct
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from localllm.runtime.finding import among as among
 from localllm.runtime.model_making import Making
 from localllm.runtime.pulling import Pulls
 from localllm.runtime.questions import Questions
+from localllm.runtime.routing import Routing
 from localllm.runtime.sending import accepted, send
 from localllm.settings.config import Settings
 from localllm.supervisor.managed import FOREVER_S
@@ -77,6 +79,7 @@ class Runtime(Questions):
         """Uploaded files; `make` creates models from them."""
         self.pulls = Pulls(settings)
         """Downloads; it also uploads to registries."""
+        self.routes = Routing(settings)
         self._turn = asyncio.Lock()
         """Held by the first of the requests that wait for room."""
         self._loads: dict[str, asyncio.Task[LoadedModel]] = {}
@@ -189,6 +192,8 @@ class Runtime(Questions):
     async def submit_in_turn(self, model_id: str, request: GenerationRequest) -> list[Answer]:
         """`submit` that waits for room in the queue, in order of arrival, for a program that owns its model and would
         only ask again. Raises as `submit`, but no `QueueFull`."""
+        if self.routes.of(model_id) is not None:
+            return await self.submit(model_id, [request])
         variant = self.adapters.variant(model_id)
         async with self._turn:
             while True:
@@ -210,6 +215,8 @@ class Runtime(Questions):
         `keep_alive_s`: how long the model stays from then on without requests; None: as it is.
         Raises what makes it refuse: `RequestError`s, `QueueFull`, `ModelNotFound`, `Unavailable`.
         """
+        if (route := self.routes.of(model_id)) is not None:
+            return await self.routes.answers(route, requests, partial(self.submit, keep_alive_s=keep_alive_s))
         variant = self.adapters.variant(model_id)
         requests, session = await self._session_for(model_id, requests, keep_alive_s)
         return await accepted(await self._send(variant, requests, session), session)
@@ -379,6 +386,7 @@ class Runtime(Questions):
 
     async def aclose(self) -> None:
         """Unload everything."""
+        await self.routes.aclose()
         loads = list(self._loads.values())
         for load in loads:
             load.cancel()

@@ -271,8 +271,11 @@ class Exchange:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = {**self._own_headers, **self._cors_headers}
-            if self.tally.instead is not None:
-                headers["x-localllm-model"] = quote(self.tally.instead, safe=_ASCII)
+            if self.tally.answering is not None:
+                headers["x-localllm-model"] = quote(self.tally.answering, safe=_ASCII)
+            if self.tally.routed is not None:
+                routed = f"{self.tally.routed.route}; {self.tally.routed.reason}"
+                headers["x-localllm-route"] = quote(routed, safe=_ASCII)
             given = MutableHeaders(scope=message)
             if self.tally.has_replaced_surrogates:
                 headers[NOTES] = ", ".join(filter(None, [given.get(NOTES), REPLACED]))

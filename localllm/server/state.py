@@ -128,7 +128,7 @@ class ServerState:
         loaded = [each.id for each in self.runtime.loaded()]
         if model in loaded:
             return model
-        if (own := self.aliased(model)) != model:
+        if (own := self.aliased(model)) != model or self.runtime.routes.of(own) is not None:
             return own
         if (meant := among(loaded, model)) is not None:
             return meant
@@ -191,7 +191,7 @@ class ServerState:
         async def submitted() -> list[Answer]:
             return watched(await self.runtime.submit(self.named(model), requests, keep_alive_s=keep_alive_s))
 
-        if stream and self.loaded(model) is None:
+        if stream and self.loaded(model) is None and self.runtime.routes.of(self.named(model)) is None:
             return await sse.unless_slow(receive, submitted(), self.settings.keep_alive_s)
         done: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
         done.set_result(await sse.unless_gone(receive, submitted()))
@@ -213,6 +213,8 @@ class ServerState:
         """
         model = await self.model_id(asked)
         if asked is None or not self.starts_one or self.settings.unknown_models == "refuse":
+            return model
+        if self.runtime.routes.of(model) is not None:
             return model
         if await self._is_known(model):
             return model

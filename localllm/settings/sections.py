@@ -18,8 +18,10 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from localllm.errors import InvalidParameter, LocalLLMError
+from localllm.settings import routes
 from localllm.settings.durations import keep_alive_seconds
 from localllm.settings.load_settings import LOADING, LoadSettings
+from localllm.settings.routes import Route
 from localllm.settings.values import converted
 from localllm.types import ModelDefaults, SamplingParams
 from localllm.types.declared import Declared, Setting, declared
@@ -82,6 +84,8 @@ class Section(NamedTuple):
     name: str
     """An id or a pattern."""
     values: Mapping[str, Any]
+    route: Route | None = None
+    """What the name leads to, if it is no model's."""
 
     @property
     def is_pattern(self) -> bool:
@@ -117,7 +121,8 @@ def parse(tables: Any, where: str, check: Check) -> tuple[Section, ...]:
     """Parses the table `models` of a file. Raises `InvalidParameter` that names the file, the section and the key."""
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise InvalidParameter(f'{where}: models contains sections such as [models."qwen3:0.6b"]', param="models")
-    found = tuple(Section(name, _values(name, table, where, check)) for name, table in tables.items())
+    found = tuple(_section(name, table, where, check) for name, table in tables.items())
+    routes.check_circles([section.route for section in found if section.route is not None], where)
     owners: dict[str, str] = {}
     for section in found:
         for alias in section.values.get("aliases", ()):
@@ -135,6 +140,12 @@ def parse(tables: Any, where: str, check: Check) -> tuple[Section, ...]:
                 f"{where}, {title(section.name)}: base must be a model, not another name under adapters", param="base"
             )
     return found
+
+
+def _section(name: str, table: Mapping[str, Any], where: str, check: Check) -> Section:
+    if routes.is_route(table):
+        return Section(name, {}, routes.parse(name, table, f"{where}, {title(name)}"))
+    return Section(name, _values(name, table, where, check))
 
 
 def _values(name: str, table: Mapping[str, Any], where: str, check: Check) -> dict[str, Any]:
@@ -214,6 +225,7 @@ class Sections:
         # The most specific last, so that its values win.
         self._found = sorted(found, key=lambda section: (not section.is_pattern, len(section.name)))
         self._aliases = {alias: section.name for section in found for alias in section.values.get("aliases", ())}
+        self._routes = {section.name: section.route for section in found if section.route is not None}
         self._variants = {
             section.name: NamedVariant(section.values["base"], section.values["adapters"])
             for section in found
@@ -239,6 +251,11 @@ class Sections:
         """The id of the model with this alias; any other name is returned unchanged."""
         self._refresh()
         return self._aliases.get(name, name)
+
+    def routes(self) -> dict[str, Route]:
+        """The names that lead to models, by name."""
+        self._refresh()
+        return self._routes
 
     def variants(self) -> dict[str, NamedVariant]:
         """The names that sections make, of models under adapters."""

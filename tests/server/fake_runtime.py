@@ -15,7 +15,9 @@ from localllm.chat.unreadable import readable
 from localllm.errors import InvalidParameter, ModelNotFound, SlotNotFound, UnsupportedParameter, clipped
 from localllm.planning.projector_plan import NO_COMPANION
 from localllm.runtime.adapters import AdapterNames
+from localllm.runtime.answer_reader import Routed
 from localllm.runtime.pulling import Pulls
+from localllm.runtime.routing import Routing
 from localllm.runtime.runtime import NOTHING, Answer, ModelDescription, OnProgress, Runtime
 from localllm.settings.config import Settings
 from localllm.supervisor.observer import Observer
@@ -174,6 +176,7 @@ class FakeRuntime(Runtime):
         self.reads: frozenset[str] = frozenset()
         """What the model reads beside text."""
         self.requests: list[GenerationRequest] = []
+        self.routed: Routed | None = None
         self.answers: list[FakeAnswer] = []
         self.answered = threading.Event()
         self.models = [tiny_model()]
@@ -200,6 +203,7 @@ class FakeRuntime(Runtime):
         self.making: Making | None = None
         self.pulls = FakePulls()
         self.adapters = AdapterNames(Settings(home=Path("nowhere")))
+        self.routes = Routing(Settings(home=Path("nowhere")))
 
     async def load(
         self,
@@ -483,6 +487,7 @@ class FakeRuntime(Runtime):
                 self.gave_up.set()
         self.answers.append(FakeAnswer(self.scripts.pop(0) if self.scripts else self.script))
         self.answers[-1].notes = request.notes + self.notes
+        self.answers[-1].routed = self.routed
         self.answers[-1].making = self.making if request.detail is not None and request.detail.making else None
         self.answered.set()
         return self.answers[-1]

@@ -15,7 +15,7 @@ ALLOWED_HEADERS = (
     "anthropic-dangerous-direct-browser-access",
 )  # fmt: skip
 EXPOSED_HEADERS = (
-    "x-request-id, x-localllm-ignored, x-localllm-model, x-localllm-placement, x-localllm-server, "
+    "x-request-id, x-localllm-ignored, x-localllm-model, x-localllm-placement, x-localllm-route, x-localllm-server, "
     "x-localllm-template, x-localllm-truncated, x-session-id, retry-after"
 )
 MAX_AGE_S = 7200

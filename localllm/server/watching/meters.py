@@ -10,6 +10,7 @@ from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from localllm.runtime.answer_reader import Routed
 from localllm.server.watching.tally import Tally
 from localllm.types import Finish, LoadedModel, SourceName
 from localllm.types.states import AdapterStatus, EngineStatus
@@ -123,6 +124,21 @@ class KeyMeters:
         self._tokens["prompt"].labels(key, model_id).inc(tally.prompt_tokens)
         self._tokens["cached"].labels(key, model_id).inc(tally.cached_tokens)
         self._tokens["completion"].labels(key, model_id).inc(tally.completion_tokens)
+
+
+class RouteMeters:
+    """Requests to routes."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._requests = Counter(
+            "localllm_routed_requests_total",
+            "Requests to a route by the model that answered; reason: first, split, or why those before it did not",
+            ("route", "model", "reason"),
+            registry=registry,
+        )
+
+    def asked(self, routed: Routed) -> None:
+        self._requests.labels(*routed).inc()
 
 
 class ModelGauges:

@@ -15,7 +15,7 @@ from localllm.errors import LocalLLMError
 from localllm.runtime.runtime import Observer, Runtime
 from localllm.server.watching.llama_metrics import CONTENT_TYPE, Totals
 from localllm.server.watching.media_meters import MediaMeters
-from localllm.server.watching.meters import KeyMeters, ModelGauges, RequestMeters
+from localllm.server.watching.meters import KeyMeters, ModelGauges, RequestMeters, RouteMeters
 from localllm.server.watching.tally import Tally
 from localllm.server.watching.vllm_metrics import VllmMeters
 from localllm.settings.server_settings import MetricsNames
@@ -44,6 +44,7 @@ class Metrics(Observer):
         info.labels(__version__).set(1)
         self._requests = RequestMeters(registry)
         self._keys = KeyMeters(registry)
+        self._routes = RouteMeters(registry)
         self._models = ModelGauges(registry)
         self._vllm = VllmMeters() if names == "vllm" else None
         self._media = MediaMeters(registry)
@@ -58,6 +59,8 @@ class Metrics(Observer):
 
     def asked(self, key: str | None, tally: Tally, end: str | None) -> None:
         """Count a finished HTTP exchange for its key, if it has a key name and an existing model."""
+        if tally.routed is not None:
+            self._routes.asked(tally.routed)
         if key is not None and tally.model is not None:
             self._keys.asked(key, tally.model, tally, end)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from starlette.requests import Request
 
 from localllm.errors import LocalLLMError
+from localllm.runtime.answer_reader import Routed
 from localllm.runtime.runtime import Answer
 from localllm.types import Delta, Finish, LoadedModel
 
@@ -29,6 +30,8 @@ class Tally:
     """The id of the answering model."""
     instead: str | None = None
     """The id of the model that answers although another name was asked for, which nobody knows."""
+    routed: Routed | None = None
+    """Which model of a route answers."""
     cache_key: str | None = None
     """The client's `prompt_cache_key`."""
     has_replaced_surrogates: bool = False
@@ -46,6 +49,11 @@ class Tally:
     ends: list[tuple[int, Finish]] = field(default_factory=list)
     """The moment (ns since 1970) and the end of each answer, if it is traced."""
 
+    @property
+    def answering(self) -> str | None:
+        """The model that a reply names, where one was asked for."""
+        return None if self.asked is None else self.instead or self.model
+
     def begin(self, asked: str, loaded: LoadedModel | None) -> None:
         """A model was requested; `loaded`: the model, if it is loaded."""
         self.asked = asked
@@ -58,6 +66,9 @@ class Tally:
     def watched(self, answers: Sequence[Answer], loaded: LoadedModel | None, num_candidates: int = 1) -> list[Answer]:
         """The answers, counted as they are read; those of one prompt are adjacent."""
         self.model = self.model if loaded is None else loaded.id
+        self.routed = next((answer.routed for answer in answers if answer.routed is not None), None)
+        if self.routed is not None:
+            self.model = self.routed.model
         return [_Counted(answer, self, index % num_candidates == 0) for index, answer in enumerate(answers)]
 
     def embedded(self, loaded: LoadedModel | None, num_tokens: Sequence[int]) -> None:

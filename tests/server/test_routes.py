@@ -1,0 +1,55 @@
+"""Replies of a route name the model that answered and the reason; `localllm route` shows where names lead."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from localllm.cli.shared.routes import show_routes
+from localllm.errors import InvalidParameter
+from localllm.runtime.answer_reader import Routed
+from localllm.settings import config
+from tests.server.conftest import Served
+
+ROUTES = """
+[models."chat"]
+route = ["nobody:1b", "demo"]
+when = ["too_long", "wait > 2s"]
+split = {"nobody:1b" = 90, demo = 10}
+mirror = "demo"
+"""
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_reply_says_which_model_answered_and_why(served: Served, stream: bool) -> None:
+    served.runtime.routed = Routed("chat", "tiny", "too_long")
+    body = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}], "stream": stream}
+    answer = served.http.post("/v1/chat/completions", json=body)
+    assert answer.headers["x-localllm-model"] == "tiny"
+    assert answer.headers["x-localllm-route"] == "chat; too_long"
+    metrics = served.http.get("/metrics").text
+    assert 'localllm_routed_requests_total{model="tiny",reason="too_long",route="chat"}' in metrics
+    served.runtime.routed = None
+    plain = served.http.post("/v1/chat/completions", json=body)
+    assert plain.headers["x-localllm-model"] == "tiny"
+    assert "x-localllm-route" not in plain.headers
+    assert "x-localllm-model" not in served.http.get("/v1/models").headers
+
+
+def test_the_command_shows_where_a_name_leads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.toml").write_text(ROUTES)
+    settings = config.load({"home": tmp_path, "port": 1})
+    assert show_routes(settings, None, as_json=False) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "chat",
+        "  asked first  nobody:1b  not on this machine  weight 90",
+        "  then         demo       here; no server runs  weight 10",
+        "  when         too_long, wait > 2s",
+        "  mirror       demo",
+    ]
+    show_routes(settings, "chat", as_json=True)
+    assert [each["model"] for each in json.loads(capsys.readouterr().out)[0]["models"]] == ["nobody:1b", "demo"]
+    with pytest.raises(InvalidParameter, match="'nothing' is no route; known: chat"):
+        show_routes(settings, "nothing", as_json=False)
