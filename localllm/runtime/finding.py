@@ -30,6 +30,10 @@ Found = tuple[Candidate, int | None]
 OptionsOf = Callable[[str], LoadOptions]
 
 
+OF_STARTED_MODELS = ("mmproj", "draft", "chat_template")
+"""Settings that name what belongs to one model."""
+
+
 class StartedModel(NamedTuple):
     """How the owner of this runtime had a model loaded, so that it is loaded the same way again."""
 
@@ -129,7 +133,13 @@ class Finder:
         return self._described[model]
 
     def _options_of(self, id: str) -> LoadOptions:
-        return self._settings.for_model(id).load_options()
+        """Files given on the command line are for the models that it names, not for others loaded on demand."""
+        options = self._settings.for_model(id).load_options()
+        given = [name for name in OF_STARTED_MODELS if self._settings.is_given(name)]
+        if not given or id in self._started:
+            return options
+        own = self._settings.sections().of(id)
+        return msgspec.structs.replace(options, **{name: own[name].value if name in own else None for name in given})
 
     async def find_to_load(
         self, model: str | Path, options: LoadOptions | None, given: Mapping[str, Any], *, allow_paths: bool
@@ -139,7 +149,8 @@ class Finder:
         """
 
         def wanted(id: str) -> LoadOptions:
-            return options or msgspec.structs.replace(self._options_of(id), **given)
+            known = self._settings.for_model(id).load_options() if allow_paths else self._options_of(id)
+            return options or msgspec.structs.replace(known, **given)
 
         candidate, ctx = await self.find(model, allow_paths=allow_paths, wanted=wanted)
         try:

@@ -60,6 +60,19 @@ def test_its_id_with_the_tag_latest_is_the_same_model(server: Sidecar, http: htt
             client.unload("tiny-chat:latest")
 
 
+def test_a_template_of_the_command_line_is_for_its_models_alone(tiny_chat_model: Path) -> None:
+    """Likewise a projector and a draft."""
+    templates = {}
+    with Sidecar.start([str(tiny_chat_model), "--threads=1", "--ctx=256", "--chat-template=llama2"]) as sidecar:
+        headers = {"authorization": f"Bearer {sidecar.token}"}
+        with httpx.Client(base_url=sidecar.url, headers=headers, timeout=60, trust_env=False) as http:
+            for model in ("tiny-chat", "demo"):
+                assert http.post("/v1/completions", json=BODY | {"model": model}).status_code == 200
+                templates[model] = http.get("/props", params={"model": model}).json()["chat_template"]
+    assert "[INST]" in templates["tiny-chat"]
+    assert "<|im_start|>" in templates["demo"]
+
+
 def test_no_other_file_can_be_asked_for(server: Sidecar, http: httpx.Client, tiny_model: Path) -> None:
     for name in (str(tiny_model), "tiny"):
         answer = http.post("/v1/completions", json=BODY | {"model": name})
