@@ -44,34 +44,38 @@ WRITERS: dict[str, Callable[..., Path]] = {
 }
 
 
-def answered_s(server: Server, messages: Messages) -> float:
+def client_of(server: Server) -> httpx.Client:
+    """One for all questions: to make one takes as long as a short second turn."""
+    headers = {"Authorization": f"Bearer {server.key}"} if server.key else {}
+    return httpx.Client(base_url=server.url.removesuffix("/v1"), headers=headers, timeout=1200)
+
+
+def answered_s(client: httpx.Client, messages: Messages) -> float:
     """Time until an answer of one token."""
     body = {"messages": messages, "max_tokens": 1, "temperature": 0, "ignore_eos": True}
-    headers = {"Authorization": f"Bearer {server.key}"} if server.key else {}
+    data = json.dumps(body).encode()
     began = time.monotonic()
-    reply = httpx.post(
-        f"{server.url.removesuffix('/v1')}/v1/chat/completions", json=body, headers=headers, timeout=1200
-    )
+    reply = client.post("/v1/chat/completions", content=data, headers={"Content-Type": "application/json"})
     if reply.status_code != 200:
         raise SystemExit(reply.text)
     return time.monotonic() - began
 
 
-def two_turns(server: Server, seed: int, size: tuple[int, int]) -> tuple[float, float]:
+def two_turns(client: httpx.Client, seed: int, size: tuple[int, int]) -> tuple[float, float]:
     image = picture(seed, *size)
-    first_s = answered_s(server, question(image))
-    return first_s, answered_s(server, question(image, "You are helpful.", "A thing.", "Which color?"))
+    first_s = answered_s(client, question(image))
+    return first_s, answered_s(client, question(image, "You are helpful.", "A thing.", "Which color?"))
 
 
 def measure(model: Path, projector: Path, home: Path, size: tuple[int, int], rounds: int) -> dict[str, Any]:
     turns: dict[str, list[tuple[float, float]]] = {"ours": [], "theirs": []}
     with serving("ours", model, projector, home) as ours, serving("theirs", model, projector, home) as theirs:
-        servers = {"ours": ours, "theirs": theirs}
-        for server in servers.values():  # loads the projector
-            two_turns(server, 0, size)
+        clients = {"ours": client_of(ours), "theirs": client_of(theirs)}
+        for client in clients.values():  # loads the projector
+            two_turns(client, 0, size)
         for seed in range(1, rounds + 1):
-            for name, server in servers.items():
-                turns[name].append(two_turns(server, seed, size))
+            for name, client in clients.items():
+                turns[name].append(two_turns(client, seed, size))
     figures = {}
     for name, found in turns.items():
         first_s, second_s = (statistics.median(each) for each in zip(*found, strict=True))
