@@ -27,6 +27,7 @@ from localllm.llama import library
 from localllm.llama.backend import LlamaBackend
 from localllm.types import Finish, ResolvedSampling
 from localllm.types.states import AdapterStatus
+from tests.draining import drain
 from tests.llama.test_kv_reuse import opened
 from tests.models import families
 from tests.models.builder import Builder
@@ -192,10 +193,7 @@ class Answers:
         return id
 
     def drain(self) -> None:
-        self.engine.step()
-        while self.engine.scheduler.has_work:
-            self.engine.step()
-            self.engine.check_integrity()
+        drain(self.engine)
 
     def answer(self, id: int) -> tuple[list[int], list[float]]:
         progress = self.sequences[id].progress

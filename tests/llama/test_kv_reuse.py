@@ -22,6 +22,7 @@ from localllm.llama.backend import LlamaBackend, open_backend
 from localllm.llama.context import Attention, Batching, KvMemory
 from localllm.llama.model import LlamaModel
 from localllm.types import Finish, FlashAttn, KvType, ResolvedSampling
+from tests.draining import drain
 from tests.models import families
 from tests.models.maker import write_llama
 from tests.samplers import sampler
@@ -96,10 +97,7 @@ class Recorder:
         return id
 
     def drain(self) -> None:
-        self.engine.step()
-        while self.engine.scheduler.has_work:
-            self.engine.step()
-            self.engine.check_integrity()
+        drain(self.engine)
 
     def answer(self, id: int) -> list[int]:
         sequence = self.sequences[id]

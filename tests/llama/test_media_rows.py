@@ -31,6 +31,7 @@ from localllm.llama.context import Batching, KvMemory
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.types import Finish, ResolvedSampling
+from tests.draining import drain
 from tests.fakes import GivenRows, in_planes
 from tests.kvdisks import PARTS
 from tests.llama.test_interrupts import stop_after
@@ -130,10 +131,7 @@ class Asker(NumpySampler):
         return id
 
     def drain(self) -> None:
-        self.engine.step()
-        while self.engine.scheduler.has_work:
-            self.engine.step()
-            self.engine.check_integrity()
+        drain(self.engine)
 
     def logits(self, id: int) -> Row:
         return self._rows[address(self._sequences[id].drawing.parameters._row)]

@@ -17,6 +17,7 @@ from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import Due, Request, Reuse
 from localllm.errors import LocalLLMError
 from localllm.types import Finish, ResolvedSampling
+from tests.draining import drain
 from tests.fakes import FakeBackend, next_token
 
 GREEDY = ResolvedSampling(temperature=0)
@@ -79,10 +80,7 @@ class Bench:
         return id
 
     def drain(self) -> None:
-        self.engine.step()
-        while self.engine.scheduler.has_work:
-            self.engine.step()
-            self.engine.check_integrity()
+        drain(self.engine)
 
     def is_right(self, id: int) -> bool:
         progress = self.sequences[id].progress

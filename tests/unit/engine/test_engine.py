@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from localllm.engine.building import build_engine
 from localllm.engine.cache.kvcache import Tiers
-from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.engine import StepOutput
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import Due, Ending, ReportOptions, Request, Shift
 from localllm.engine.sampling import native
@@ -23,6 +23,7 @@ from localllm.engine.scheduling.step_plan import StepPlan
 from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.types import Delta, DrySampling, Finish, ResolvedSampling
 from localllm.types.states import EngineStatus
+from tests.draining import drain
 from tests.fakes import END, FakeBackend, alone, next_token
 
 GREEDY = ResolvedSampling(temperature=0)
@@ -49,15 +50,6 @@ class Collector:
         self.failures.update(output.failures)
         if self.expected and len(self.finish) == self.expected:
             self.all_done.set()
-
-
-def drain(engine: Engine, limit: int = 10_000) -> None:
-    for _ in range(limit):
-        engine.step()
-        engine.check_integrity()
-        if not engine.scheduler.has_work:
-            return
-    raise AssertionError("the engine never ran out of work")
 
 
 def text_of(tokens: list[int]) -> str:

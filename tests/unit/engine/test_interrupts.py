@@ -33,8 +33,9 @@ from localllm.engine.speculation.proposals import Proposal
 from localllm.engine.speculation.proposers import Proposer, Proposers
 from localllm.engine.threads.governor import Governor
 from localllm.engine.threads.team import Clocks, Team
+from tests.draining import drain
 from tests.fakes import FakeBackend, alone, illustrated, next_token
-from tests.unit.engine.test_engine import GREEDY, Collector, drain, text_of
+from tests.unit.engine.test_engine import GREEDY, Collector, text_of
 
 UBATCH, BATCH = 16, 64
 

@@ -28,9 +28,10 @@ from localllm.engine.scheduling.aging import AGED_S, EVERY, Turns
 from localllm.engine.scheduling.pace import StepBudget
 from localllm.engine.scheduling.shares import Shares
 from localllm.engine.scheduling.waits import MAX_READING_S
+from tests.draining import drain
 from tests.fakes import FakeBackend, FakeDiskCache, FakeRows, alone, illustrated
 from tests.machines import MACHINES, Machine
-from tests.unit.engine.test_engine import GREEDY, Collector, drain, text_of
+from tests.unit.engine.test_engine import GREEDY, Collector, text_of
 
 
 class Clock:

@@ -24,8 +24,9 @@ from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.engine.speculation.proposers import Proposers
 from localllm.errors import InternalError
 from localllm.types import DrySampling, ResolvedSampling, Speculative
+from tests.draining import drain
 from tests.fakes import FakeBackend, FakeRows, alone, illustrated, picture_at
-from tests.unit.engine.test_engine import GREEDY, Collector, drain, text_of
+from tests.unit.engine.test_engine import GREEDY, Collector, text_of
 
 
 def a_picture(size: int, *, is_causal: bool = True) -> tuple[list[int], list[Span]]:

@@ -18,8 +18,9 @@ from localllm.engine.scheduling.cost import MAX_SLOWDOWN, TILE, CostModel, Part,
 from localllm.engine.scheduling.pace import LONGEST_TILE, Pace, StepBudget, StepLimits
 from localllm.engine.scheduling.shares import MAX_FINISHING_STRETCH, MIN_PART_TOKENS, OVERHEAD, Shares
 from localllm.types import ResolvedSampling
+from tests.draining import drain
 from tests.machines import AMX, GPU, MACHINES, SLOW, XEON, Machine, MachineBackend
-from tests.unit.engine.test_engine import Collector, drain
+from tests.unit.engine.test_engine import Collector
 
 GREEDY = ResolvedSampling(temperature=0)
 KNOWN_MACHINES = {"xeon": XEON, "amx": AMX, "slow": SLOW, "gpu": GPU}

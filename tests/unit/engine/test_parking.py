@@ -20,9 +20,10 @@ from localllm.engine.scheduling.aging import AGED_S
 from localllm.engine.scheduling.parking import MARGIN, TENURE_S
 from localllm.engine.scheduling.rows import assumed_cost
 from localllm.engine.speculation.guesser import Experience, Guesser
+from tests.draining import drain
 from tests.fakes import FakeBackend, alone, grouped
 from tests.machines import XEON, MachineBackend
-from tests.unit.engine.test_engine import GREEDY, Collector, drain, text_of
+from tests.unit.engine.test_engine import GREEDY, Collector, text_of
 from tests.unit.engine.test_guesses_beside import SLOT, SLOTS, Asked, answers, close, requests
 from tests.unit.engine.test_interrupts import at, make
 from tests.unit.engine.test_proposals import dear

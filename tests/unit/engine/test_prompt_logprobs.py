@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from localllm.engine.backend import Segment
 from localllm.engine.building import build_engine
-from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.engine import StepOutput
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import ReportOptions, Request, Reuse
 from localllm.engine.sampling.prompt_logprobs import CAREFUL_VOCABULARY, MAX_BYTES, MIN_SCORED_TOKENS, PromptScorer
 from localllm.engine.sampling.sampler import NumpySampler
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.types import Delta, ResolvedSampling, TokenLogprob
+from tests.draining import drain
 from tests.fakes import FakeBackend, alone, next_token
 
 GREEDY = ResolvedSampling(temperature=0)
@@ -42,15 +43,6 @@ class Told:
 
     def of_answer(self, id: int) -> list[TokenLogprob]:
         return [logprob for delta in self.deltas[id] for logprob in delta.logprobs]
-
-
-def drain(engine: Engine) -> None:
-    for _ in range(10_000):
-        engine.step()
-        engine.check_integrity()
-        if not engine.scheduler.has_work:
-            return
-    raise AssertionError("the engine never ran out of work")
 
 
 def check(logprobs: list[TokenLogprob], prompt: list[int], num_top: int) -> None:

@@ -31,9 +31,10 @@ from localllm.kvdisk.folder import Folder
 from localllm.kvdisk.named import NamedStates
 from localllm.worker.messages import Call, Reply, Up
 from localllm.worker.states.slot_files import SlotFiler
+from tests.draining import drain
 from tests.fakes import FakeBackend, FakeDiskCache, alone
 from tests.kvdisks import MIB, PARTS, files, holds, opened, put
-from tests.unit.engine.test_engine import GREEDY, Collector, drain, text_of
+from tests.unit.engine.test_engine import GREEDY, Collector, text_of
 from tests.unit.engine.test_liveness import LAYOUTS
 
 PROMPT = [7] * 150

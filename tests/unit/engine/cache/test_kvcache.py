@@ -22,8 +22,9 @@ from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import Ending, Request, Reuse
 from localllm.engine.spans import outside
 from localllm.errors import InternalError
+from tests.draining import drain
 from tests.fakes import FakeBackend, FakeDiskCache, alone, illustrated, packed, unpacked
-from tests.unit.engine.test_engine import GREEDY, Collector, drain, text_of
+from tests.unit.engine.test_engine import GREEDY, Collector, text_of
 
 MEMORIES: list[dict[str, Any]] = [
     {},

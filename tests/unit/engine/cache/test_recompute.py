@@ -10,9 +10,10 @@ from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import Request
 from localllm.engine.scheduling.cost import TILE, Part, StepCost, passes
 from localllm.engine.scheduling.recompute import computed_again
+from tests.draining import drain
 from tests.fakes import alone
 from tests.machines import GPU, MACHINES, XEON, Machine, MachineBackend
-from tests.unit.engine.test_engine import GREEDY, drain, text_of
+from tests.unit.engine.test_engine import GREEDY, text_of
 from tests.unit.engine.test_pace import engine_on
 
 

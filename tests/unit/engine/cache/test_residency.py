@@ -23,8 +23,9 @@ from localllm.engine.scheduling.ways import cheapest
 from localllm.errors import InvalidParameter, SlotBusy
 from localllm.kvdisk.prefix import common_prefix
 from localllm.types import ResolvedSampling
+from tests.draining import drain
 from tests.fakes import FakeBackend, FakeDiskCache, alone, illustrated, unpacked
-from tests.unit.engine.test_engine import Collector, drain, text_of
+from tests.unit.engine.test_engine import Collector, text_of
 
 GREEDY = ResolvedSampling(temperature=0)
 

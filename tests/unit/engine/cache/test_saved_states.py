@@ -17,9 +17,10 @@ from localllm.engine.requests.terms import Request
 from localllm.llama.states import save_buffers
 from localllm.llama.states.save_buffers import BufferPool
 from localllm.types import ResolvedSampling
+from tests.draining import drain
 from tests.fakes import FakeBackend, alone
 from tests.kvdisks import TIMEOUT_S, opened, tokens_of
-from tests.unit.engine.test_engine import Collector, drain, text_of
+from tests.unit.engine.test_engine import Collector, text_of
 
 GREEDY = ResolvedSampling(temperature=0)
 BLOCK = 64 * 1024
