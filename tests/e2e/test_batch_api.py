@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.e2e.servers import Server
+from tests.homes import share_findings
 from tests.waiting import until
 
 NUM_LINES = 120
@@ -26,7 +27,8 @@ def lines() -> bytes:
 
 
 @pytest.mark.parametrize("num_kills", [2, pytest.param(30, marks=pytest.mark.exhaustive)])
-def test_a_killed_server_goes_on_with_its_batches(tmp_path: Path, num_kills: int) -> None:
+def test_a_killed_server_goes_on_with_its_batches(home: Path, tmp_path: Path, num_kills: int) -> None:
+    share_findings(home, tmp_path)
     chance, args = random.Random(num_kills), ("demo", "--home", tmp_path)
     server = Server(*args)
     file = httpx.post(
@@ -42,6 +44,7 @@ def test_a_killed_server_goes_on_with_its_batches(tmp_path: Path, num_kills: int
     def is_behind(least: int) -> bool:
         return num_answered() >= least
 
+    until(answered.exists)
     most = NUM_LINES // num_kills
     for number in range(num_kills):
         least = number * most + chance.randrange(most)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
@@ -18,6 +19,7 @@ from localllm.server.apis.batches.uploads import FILE, Form, read_upload
 from localllm.server.edge.callers import caller_of
 from localllm.server.errors import NotFound
 from localllm.server.requests.body import FILES, json_response, pieces, unknown_fields_header
+from localllm.server.requests.parse import decoding
 from localllm.server.requests.values import missing
 from localllm.server.state import ServerState
 
@@ -26,7 +28,9 @@ MAX_PAGE = 10_000
 MIN_LIFETIME_S, MAX_LIFETIME_S = 3600, 30 * 86400
 """OpenAI's."""
 _ANCHOR, _SECONDS = "expires_after[anchor]", "expires_after[seconds]"
-_FIELDS = {"purpose", _ANCHOR, _SECONDS}
+_WHOLE = "expires_after"
+"""The same as JSON."""
+_FIELDS = {"purpose", _ANCHOR, _SECONDS, _WHOLE}
 _OTHERS = ("assistants", "fine-tune", "vision", "user_data", "evals")
 
 
@@ -140,6 +144,9 @@ def _lifetime_s(form: Form) -> int | None:
     if purpose != BATCH:
         known = "this server stores files for batches only" if purpose in _OTHERS else "it is unknown"
         raise InvalidParameter(f"purpose: {clipped(purpose)!r} cannot be used: {known}; send batch", param="purpose")
+    if _WHOLE in form.fields:
+        with decoding(_WHOLE):
+            return msgspec.json.decode(form.fields[_WHOLE].encode(), type=ExpiresAfter).seconds
     anchor, seconds = form.fields.get(_ANCHOR), form.fields.get(_SECONDS)
     if anchor not in (None, "created_at"):
         raise InvalidParameter("expires_after.anchor must be created_at", param="expires_after.anchor")
