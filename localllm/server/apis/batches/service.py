@@ -69,8 +69,7 @@ class Batches:
         """There is a batch to answer."""
         self._news.setdefault(owner, asyncio.Event()).set()
         if owner not in self._queues and self._app is not None:
-            task = self._queues[owner] = asyncio.get_running_loop().create_task(self._work(owner))
-            task.add_done_callback(lambda _: self._queues.pop(owner, None))
+            self._queues[owner] = asyncio.get_running_loop().create_task(self._work(owner))
 
     def job(self, owned: Owned, job: Job) -> Job:
         """What is known of a batch now, if it is under way here."""
@@ -94,13 +93,24 @@ class Batches:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _work(self, owner: str) -> None:
+        try:
+            await self._answer_all(owner)
+        finally:
+            del self._queues[owner]  # at once: a batch that is made from now on wakes another
+
+    async def _answer_all(self, owner: str) -> None:
         owned, news = self.owners.of(owner), self._news[owner]
-        while named := await self._driving.run(unfinished, owned):
+        while True:
             news.clear()
+            named = await self._driving.run(unfinished, owned)
+            if not named and not news.is_set():
+                return
             for id in named:
                 if await self._try(owned, id):
                     break  # look again: others may have come
             else:
+                if not named:
+                    continue
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(news.wait(), LOOK_AGAIN_S)
 
