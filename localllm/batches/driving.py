@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import IO, Any, NamedTuple
 
+import msgspec
+
 from localllm.batches.jobs import Job, JobFolder, Problem, Status
 from localllm.batches.lines import BatchLine, batched, model_of, read_lines
 from localllm.batches.results import Outcome, Reply, ResultFile, result_of, unsent_result, written
@@ -69,21 +71,27 @@ class Driver:
         job = self.job
         job.total, job.problems = check(self._lines(), job.endpoint, self.limits.max_batch_lines)
         if job.problems:
-            job.status, job.ended_s = "failed", int(time.time())
+            self._become("failed", ended_s=int(time.time()))
         else:
-            job.status, job.began_s = "in_progress", int(time.time())
-        self._folder.save(job)
+            self._become("in_progress", began_s=int(time.time()))
+
+    def _become(self, status: Status, **changes: Any) -> None:
+        """On disk first: what is seen of the job here is true for everybody."""
+        self._folder.save(msgspec.structs.replace(self.job, status=status, **changes))
+        for name, value in changes.items():
+            setattr(self.job, name, value)
+        self.job.status = status
 
     async def _answer(self, send: Send, concurrency: Callable[[str | None], int]) -> None:
-        job, folder = self.job, self._folder
+        folder = self._folder
         room_bytes = await self._in_thread(self._recall)
         with folder.answered.open("ab") as answered, folder.failed.open("ab") as failed:
             writing = _Writing(self, ResultFile(answered), ResultFile(failed), room_bytes)
             todo = (batched(line) for line in self._lines() if line.id not in self._done)
             ahead = Ahead(todo, self._in_thread)
             ends_as = await self._until_ended(self._run(ahead, send, writing, concurrency))
-        job.status, job.finalizing_s, job.ends_as = "finalizing", int(time.time()), ends_as
-        await self._in_thread(lambda: folder.save(job))
+        finalizing_s = int(time.time())
+        await self._in_thread(lambda: self._become("finalizing", finalizing_s=finalizing_s, ends_as=ends_as))
 
     async def _run(self, ahead: Ahead, send: Send, writing: _Writing, concurrency: Callable[[str | None], int]) -> None:
         saving = asyncio.create_task(self._save_counts())
@@ -139,8 +147,7 @@ class Driver:
                 self._add_unsent(rest, is_expired=ends_as == "expired")
         if job.kind == "openai":
             self._publish()
-        job.status, job.ended_s = ends_as, int(time.time())
-        folder.save(job)
+        self._become(ends_as, ended_s=int(time.time()))
 
     def _add_unsent(self, file: IO[bytes], *, is_expired: bool) -> None:
         results = ResultFile(file)
