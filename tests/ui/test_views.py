@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from localllm.errors import PullFailed
 from localllm.types import Delta
-from localllm.types.states import PullState
+from localllm.types.states import AvailableModel, PullState
 from tests.server.conftest import Served
 from tests.server.fake_runtime import FINISH, HANG
 from tests.ui.conftest import answered, press, write
@@ -30,6 +30,25 @@ def test_a_model_is_loaded_pinned_unloaded_and_removed(page: Page, served: Serve
     other.get_by_role("button", name="Remove").click()
     press(page, "Remove")
     expect(other).to_have_count(0)
+
+
+def test_names_of_models_under_adapters_are_chosen_like_models_and_have_their_bases_settings(
+    page: Page, served: Served
+) -> None:
+    served.runtime.others = [
+        *served.runtime.others,
+        AvailableModel(id="pirate", size_bytes=MB, created_unix_s=1, base="tiny", source="style.gguf"),
+        AvailableModel(id="captain", size_bytes=MB, created_unix_s=1, base="tiny", source="config.toml"),
+    ]
+    page.goto(f"{served.url}#models")
+    pirate, captain = (page.locator(f"[data-model='{name}']") for name in ("pirate", "captain"))
+    expect(pirate).to_contain_text("tiny under adapters · 1 MB")
+    expect(pirate.get_by_role("button", name="Settings")).to_have_count(0)
+    expect(pirate.get_by_role("button", name="Remove")).to_have_count(1)
+    expect(captain.get_by_role("button", name="Remove")).to_have_count(0)
+    page.goto(f"{served.url}#")
+    page.reload()
+    expect(page.locator("option", has_text="pirate")).to_have_count(1)
 
 
 def test_a_pull_shows_how_far_it_is_stops_and_goes_on(page: Page, served: Served) -> None:

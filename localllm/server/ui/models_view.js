@@ -93,7 +93,7 @@ export class ModelsView {
     const work = this.works.get(id);
     const listed = this.listed?.get(id);
     const facts = [
-      model && !model.problem && size(model.size_bytes), model?.quant, model?.license,
+      model?.base && words.models.under(model.base), model && !model.problem && size(model.size_bytes), model?.quant, model?.license,
       process ? words.models.phases[/** @type {"ready"} */ (process.status)] : model && words.models.notLoaded,
       process && `${words.models.memory} ${size(process.memory_bytes)}`,
       process?.ctx && words.models.context(process.ctx),
@@ -102,8 +102,8 @@ export class ModelsView {
     ];
     /** @param {string} label @param {() => any} press @param {string} [kind] */
     const button = (label, press, kind) => el("button", { type: "button", class: kind ?? "", onclick: () => this.#done(press) }, label);
-    const set = button(words.models.settings, () => editModel(id, () => this.#reload(id)));
-    const drop = id !== "demo" && button(words.models.remove, () => this.#remove(id), "danger");
+    const set = !model?.base && button(words.models.settings, () => editModel(id, () => this.#reload(id)));
+    const drop = id !== "demo" && model?.source !== "config.toml" && button(words.models.remove, () => this.#remove(id), "danger");
     const buttons = work
       ? work.controller
         ? [button(words.models.stop, () => work.controller?.abort())]
