@@ -24,6 +24,7 @@ from localllm.grammar.schema.documents import json_of
 from localllm.grammar.schema.loosening import loosened
 from localllm.grammar.schema.notes import Notes
 from localllm.grammar.schema.schemas import checked
+from localllm.grammar.schema.shortest import Outline, outline
 from localllm.grammar.texts.gbnf import lark_of
 from localllm.grammar.texts.literals import Literals
 from localllm.grammar.texts.whitespace import options
@@ -43,6 +44,8 @@ class ComposedGrammar(NamedTuple):
     """Notes on parts of the request that are not enforced."""
     checks: str = ""
     """What a document is checked for while it is written; see `schema.checks`."""
+    outline: Outline = Outline()
+    """Of the shortest documents."""
     bounded: tuple[Bounded, ...] = ()
     """Texts that must exist; compiling the grammar does not show whether they do."""
 
@@ -87,7 +90,7 @@ def composed(
         grammars, notes, bounded = _OF_KIND[structure.kind](structure, said), [], []
     if preface is not None:
         grammars = with_preface(grammars, preface, literals)
-    return ComposedGrammar(_text(grammars), (*notes, *said.all), said.checks, tuple(bounded))
+    return ComposedGrammar(_text(grammars), (*notes, *said.all), said.checks, said.outline, tuple(bounded))
 
 
 def grammar_of_schema(structure: Structure, schema: dict[str, Any]) -> str:
@@ -108,6 +111,7 @@ def _of_json_schema(structure: Structure, notes: Notes) -> list[Grammar]:
     schema, param = json_of(structure), structure.param
     written = loosened(schema, param, notes) if notes.is_loose else checked(schema, param, notes)
     written, notes.checks = split(written)
+    notes.outline = outline(written)
     return [_json(structure, written)]
 
 

@@ -10,7 +10,7 @@ from localllm.llm.schemas import SchemaShape
 from localllm.llm.stream import AsyncStream, Caller, Stream
 from localllm.runtime.runtime import Answer
 from localllm.system.cancel import Cancel
-from localllm.types import Chat, FinishReason
+from localllm.types import Chat, Finish, FinishReason
 
 T = TypeVar("T")
 _REASONS: dict[FinishReason, str] = {
@@ -20,6 +20,11 @@ _REASONS: dict[FinishReason, str] = {
     "stop": "it was cut off by a stop string",
 }
 _CONTEXT_FULL = "the context is full; load the model with a larger ctx, or send a shorter prompt"
+
+_CLOSED = (
+    "it was closed early, with the shortest values, since max_tokens or the context ended; allow more tokens, or take "
+    "it as it is with Structure.json(schema, close_at_limit=True)"
+)
 
 
 class ParsedChat(Chat, Generic[T], frozen=True, kw_only=True):
@@ -31,9 +36,9 @@ class ParsedChat(Chat, Generic[T], frozen=True, kw_only=True):
     def parsed(self) -> T:
         """The value: an instance of the type given as `schema`; the JSON value for a JSON Schema; else the text.
 
-        Raises `IncompleteDocument` if the answer was cut off (`finish.reason` is not `stop`, and the document was not
-        closed before) or calls tools instead, and the error of pydantic or msgspec if the document breaks a rule that
-        only the type has.
+        Raises `IncompleteDocument` if the answer was cut off, or closed early though nobody asked for that
+        (`finish.reason` is not `stop`), or calls tools instead, and the error of pydantic or msgspec if the document
+        breaks a rule that only the type has.
         """
         return self._document.value(self)
 
@@ -48,15 +53,15 @@ class Document(Generic[T]):
     def value(self, chat: Chat) -> T:
         """See `ParsedChat.parsed`."""
         if not self._values:
-            if chat.finish.reason != "stop" and not chat.finish.is_closed:
-                raise _incomplete(chat.finish.reason, is_context_full=chat.finish.is_context_full)
+            if chat.finish.reason != "stop":
+                raise _incomplete(chat.finish)
             if chat.calls:
                 reason = "the answer calls tools and is not a document yet; send their results"
                 raise IncompleteDocument(reason, param="schema", reason="stop")
             try:
                 self._values.append(self._shape.read(chat.text))
             except json.JSONDecodeError as error:
-                raise _incomplete("stop") from error
+                raise _incomplete(chat.finish) from error
         return self._values[0]
 
     def __repr__(self) -> str:
@@ -92,6 +97,6 @@ class ParsedStream(Stream, Generic[T]):
         return cast("ParsedChat[T]", super().result())
 
 
-def _incomplete(reason: FinishReason, *, is_context_full: bool = False) -> IncompleteDocument:
-    why = _CONTEXT_FULL if is_context_full else _REASONS[reason]
-    return IncompleteDocument(f"the document is not complete: {why}", param="schema", reason=reason)
+def _incomplete(finish: Finish) -> IncompleteDocument:
+    why = _CLOSED if finish.is_closed else _CONTEXT_FULL if finish.is_context_full else _REASONS[finish.reason]
+    return IncompleteDocument(f"the document is not complete: {why}", param="schema", reason=finish.reason)

@@ -121,6 +121,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True, forbid_unknown_fields=
                 lexer_states=self.max_grammar_states,
                 step_items=self.max_grammar_items,
                 step_fuel=self.max_grammar_fuel,
+                close_at_limit=self.close_at_limit,
             ),
         )
 

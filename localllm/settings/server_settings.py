@@ -11,7 +11,15 @@ from localllm.settings.load_settings import LoadSettings
 from localllm.types import GrammarLimits
 from localllm.types.declared import MAX_BYTES, MAX_COUNT, MAX_MB, MAX_SECONDS, Setting
 from localllm.types.loading import KvDiskMb
-from localllm.types.structures import GrammarBytes, GrammarCpu, GrammarFuel, GrammarItems, GrammarMemory, GrammarStates
+from localllm.types.structures import (
+    CloseAtLimit,
+    GrammarBytes,
+    GrammarCpu,
+    GrammarFuel,
+    GrammarItems,
+    GrammarMemory,
+    GrammarStates,
+)
 
 HIGHEST_PORT = 65535
 MetricsNames = Literal["localllm", "llamacpp", "both", "vllm"]
@@ -228,6 +236,7 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
     max_grammar_states: GrammarStates = _LIMITS.lexer_states
     max_grammar_items: GrammarItems = _LIMITS.step_items
     max_grammar_fuel: GrammarFuel = _LIMITS.step_fuel
+    close_at_limit: CloseAtLimit = _LIMITS.close_at_limit
 
     max_file_mb: Annotated[int, batches(
         "Largest file for a batch", "MB", 1, MAX_MB,

@@ -186,7 +186,8 @@ class Finish(msgspec.Struct, frozen=True):
     is_context_full: bool = False
     """After `length`: the context has no room for another token, so the answer cannot be continued in it."""
     is_closed: bool = False
-    """After `length`: the text is a whole document, closed early with the shortest values, as its structure asked."""
+    """The text is a whole document, closed before its limit with the shortest values. The reason is `stop` if the
+    request asked for that, else `length`."""
 
 
 class Delta(msgspec.Struct, frozen=True, omit_defaults=True):

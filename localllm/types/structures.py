@@ -38,8 +38,9 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     whitespace: Whitespace = "compact"
     is_strict: bool = True
     """Whether a schema that cannot be enforced in full is rejected; if not, the rest of it is enforced."""
-    close_at_limit: bool = False
-    """Whether JSON that would be cut off by its limit is closed before, with the shortest values that are allowed."""
+    close_at_limit: bool | None = None
+    """Whether JSON that would be cut off by its limit is closed before, with the shortest values that are allowed.
+    None: as the settings say."""
     whitespace_pattern: str | None = None
     """A regular expression in place of `whitespace`, as in vLLM."""
 
@@ -88,9 +89,15 @@ GrammarFuel = Annotated[
     int, answers("Lexer fuel per token", "N", 100, 2**30, more="Expressions that the lexer creates.")
 ]
 
+CloseAtLimit = Annotated[bool, answers(
+    "Close JSON before its token limit cuts it off",
+    more="With the shortest values that its schema allows. Requests may say otherwise (close_at_limit)."
+)]  # fmt: skip
+
 
 class GrammarLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Limits for the cost of a structure: of compiling it, and per token of an answer."""
+    """Limits for the cost of a structure: of compiling it, and per token of an answer; and what becomes of a document
+    at its own limit."""
 
     source_bytes: GrammarBytes = MAX_SOURCE_BYTES
     cpu_s: GrammarCpu = 2
@@ -98,6 +105,7 @@ class GrammarLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     lexer_states: GrammarStates = 50_000
     step_items: GrammarItems = 20_000
     step_fuel: GrammarFuel = 50_000
+    close_at_limit: CloseAtLimit = True
 
     def __post_init__(self) -> None:
         check_ranges(self)

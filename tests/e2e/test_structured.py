@@ -162,9 +162,17 @@ def test_a_document_is_closed_at_its_limit_alike_alone_among_others_and_streamed
             stream = await llm.chat(ASKED, schema=schema, params=hot(1, sizes[0]), stream=True)
             assert "".join([delta.text async for delta in stream]) == alone[0].text
             for chat, most in zip(alone, sizes, strict=True):
-                assert (chat.finish.reason, chat.finish.is_closed) == ("length", True)
+                assert (chat.finish.reason, chat.finish.is_closed) == ("stop", True)
                 assert most // 2 < chat.finish.usage.completion_tokens <= most
                 assert len(set(chat.parsed["a"])) == len(chat.parsed["a"]) >= 3
+            unasked = msgspec.structs.replace(schema, close_at_limit=None)
+            whole = await llm.chat(ASKED, schema=unasked, params=hot(1, sizes[0]))
+            assert (whole.text, whole.finish.reason, whole.finish.is_closed) == (alone[0].text, "length", True)
+            with pytest.raises(IncompleteDocument, match="closed early"):
+                _ = whole.parsed
+            cut = msgspec.structs.replace(schema, close_at_limit=False)
+            answer = await llm.chat(ASKED, schema=cut, params=hot(1, sizes[0]))
+            assert (answer.finish.reason, answer.finish.is_closed) == ("length", False)
 
     asyncio.run(scenario())
 

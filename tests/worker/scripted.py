@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -63,6 +63,7 @@ class Anything:
     notes = ()
     cost_s = 0.0
     is_complete = ends_forced = is_cut = False
+    end_reason: Literal["stop", "length"] = "stop"
     forced = ()
 
     def __init__(self, vocab: Vocab) -> None:

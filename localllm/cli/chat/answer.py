@@ -224,6 +224,9 @@ def why_incomplete(finish: Finish, talk: Talk) -> str:
     if finish.is_context_full:
         return f"cut: the context{f' of {talk.ctx} tokens' if talk.ctx else ''} is full"
     limit = talk.params.max_tokens
+    if finish.is_closed:
+        most = finish.usage.completion_tokens if limit is None else limit
+        return f"closed at max_tokens, {most}, with the shortest values that the schema allows"
     return f"cut at max_tokens, {finish.usage.completion_tokens if limit is None else limit}"
 
 

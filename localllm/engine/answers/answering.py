@@ -220,7 +220,7 @@ class Answers:
         try:
             if not follower.take(token):
                 return False
-            taken.finish = self._end(sequence, "length" if follower.is_cut else "stop")
+            taken.finish = self._end(sequence, follower.end_reason)
         except ConstraintFailed as failure:
             self._scheduler.remove(sequence)
             taken.failure = _constraint_error(sequence, failure)

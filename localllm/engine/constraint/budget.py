@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 
+UNLIMITED = 2**62
+"""Tokens."""
 _LEADING = ((0b1110_0000, 0b1100_0000, 2), (0b1111_0000, 0b1110_0000, 3), (0b1111_1000, 0b1111_0000, 4))
 """Mask and value of a character's first byte in UTF-8, and its length in bytes."""
 

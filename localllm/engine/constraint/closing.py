@@ -19,9 +19,9 @@ import numpy.typing as npt
 from localllm.engine.constraint.distinct import Saved
 from localllm.engine.constraint.distinctness import Distinctness
 
-NEAR = 512
-"""With so many tokens left besides those of the shortest end, a document is looked at behind each sign."""
-AMPLE = 64
+SLACK = 16
+"""With so many more tokens than the end and a further part may take, a document is not looked at."""
+AMPLE = 32
 """With more room than that, a document goes on even if it is too hard to find out whether it can then be closed."""
 EVERY = 8
 """How much of the room beside the end is used up before the next look inside a text: one part of so many."""
@@ -35,6 +35,8 @@ NUM_FIRST = 4_000
 """Tokens looked at before all others."""
 MAX_PIECE = 8
 """Longer tokens bring a text no sooner to its end."""
+MAX_RUN, SHORT_RUN = 512, 48
+"""Repetitions of one token to fill a text: the most, and those that are tried at once."""
 
 
 class Closed(Protocol):
@@ -49,6 +51,8 @@ class Closed(Protocol):
     def consume_token(self, sampled_token: int) -> bool: ...
 
     def consume_tokens(self, sampled_tokens: list[int]) -> bool: ...
+
+    def validate_tokens(self, tokens: list[int]) -> int: ...
 
     def rollback(self, num_tokens: int) -> bool: ...
 
@@ -77,6 +81,29 @@ class ClosingTokens:
         """What separates the parts of addresses, versions and dates."""
         self.signs = frozenset(token for token, piece in pieces.items() if any(sign in piece for sign in b'"{[]},'))
         """Tokens behind which more may have to come than before."""
+        self._by_bytes = {piece: token for token, piece in reversed(pieces.items())}
+        self.text_ends, self.other_ends = (
+            [self._by_bytes[sign] for sign in signs if sign in self._by_bytes]
+            for signs in ((b'"',), (b",", b"}", b"]"))
+        )
+        """What may come behind a text's last character, and behind another value."""
+        self.depths = {token: depth for token, piece in pieces.items() if (depth := _depth(piece))}
+        """How many more arrays and objects are open behind a token, if it is not within a text."""
+
+    def spelled(self, text: bytes) -> list[int]:
+        """Tokens of a text in few pieces; empty if there are none."""
+        found: list[int] = []
+        while text:
+            size = next((size for size in range(min(len(text), MAX_PIECE), 0, -1) if text[:size] in self._by_bytes), 0)
+            if not size:
+                return []
+            found.append(self._by_bytes[text[:size]])
+            text = text[size:]
+        return found
+
+
+def _depth(piece: bytes) -> int:
+    return sum(map(piece.count, (b"{", b"["))) - sum(map(piece.count, (b"}", b"]")))
 
 
 _SIGNS = b'"{}[],:-+.0123456789eEtfn \n\t\r'
@@ -104,27 +131,44 @@ class _Place(NamedTuple):
     """Where a search goes on."""
 
     matcher: Closed
-    """Behind all but the last of the tokens."""
+    """Behind all but the new tokens."""
     saved: Saved | None
     tokens: list[int]
+    new: list[int]
     mask: int
-    """What identifies the mask before the last token."""
-    is_entered: bool = False
-    """Whether the matcher has consumed all tokens, and nothing changed by the last one."""
+    """What identifies the mask before the new tokens."""
 
 
 class Closing:
     """Of one document."""
 
-    def __init__(self, tokens: ClosingTokens, mask_bytes: int, distinctness: Distinctness | None) -> None:
+    def __init__(
+        self,
+        tokens: ClosingTokens,
+        mask_bytes: int,
+        distinctness: Distinctness | None,
+        *,
+        part: int,
+        words: Sequence[bytes] = (),
+        is_asked: bool = True,
+    ) -> None:
+        """`part`: about the most tokens by which a property or an item brings the end further away; `words`: what a
+        text may lack to be whole; `is_asked`: whether the request asked to close the document."""
+        self.is_asked = is_asked
         self._tokens = tokens
+        self._words = [spelled for word in words if (spelled := tokens.spelled(word))]
         self._mask = np.zeros((mask_bytes + 3) // 4, np.uint32)
         self._mask_bytes = mask_bytes
         self._distinctness = distinctness
+        self._part = part
+        self._num_to_end = part
+        """How long the end was at the last look; before that, as long as that of the shortest document."""
+        self._depth = self._deepest = 0
+        """How many more arrays and objects are open than at the last look, and the most that were."""
         self._due: float = math.inf
-        """It looks again when no more tokens than these are left."""
-        self._near: float = math.inf
-        """The same, behind a sign."""
+        """Inside texts, it looks again when no more tokens than these are left."""
+        self._is_hard = False
+        """Whether the end took long to find: it is not looked for behind each sign."""
         self._found: list[int] | None = None
         """The end found at the last look, if no token was drawn since without one."""
         self._before: list[int] | None = None
@@ -135,9 +179,17 @@ class Closing:
         self._gave_up = False
         """Whether there may be an end, though none was found."""
 
+    def feed(self, token: int) -> None:
+        """The document continues with this token."""
+        if depth := self._tokens.depths.get(token, 0):
+            self._depth += depth
+            self._deepest = max(self._deepest, self._depth)
+
     def is_due(self, token: int, num_left: int) -> bool:
         """Whether to look for an end before this token is taken, which leaves so many."""
-        is_due = num_left <= (self._near if token in self._tokens.signs else self._due)
+        is_due = num_left <= self._num_to_end + self._part * (self._deepest + 1) + SLACK and (
+            num_left <= self._due or (token in self._tokens.signs and not self._is_hard)
+        )
         if not is_due:
             self._found = None
         return is_due
@@ -160,59 +212,93 @@ class Closing:
     def instead(self, matcher: Closed, num_left: int) -> list[int] | None:
         """The tokens with which to close a document now, without the token behind which no end was found; None: it goes
         on."""
-        if self._gave_up:
-            return self._before if self._before is not None and num_left - len(self._before) <= AMPLE else None
-        if self._before is not None:
-            return self._before
-        saved = None if self._distinctness is None else self._distinctness.save()
-        end = self._shortest(matcher, saved, num_left)
-        if self._distinctness is not None and saved is not None:
-            self._distinctness.restore(saved)
-        return end
+        gave_up = self._gave_up
+        if self._before is None and not (gave_up and num_left > AMPLE + self._part):
+            saved = None if self._distinctness is None else self._distinctness.save()
+            self._before = self._shortest(matcher, saved, num_left)
+            if self._distinctness is not None and saved is not None:
+                self._distinctness.restore(saved)
+        end = self._before
+        return None if end is None or (gave_up and num_left - len(end) > AMPLE) else end
 
     def _keep(self, end: list[int] | None, num_left: int) -> list[int] | None:
         """The end, which is found with so many tokens left."""
         if end is None:
-            self._due = self._near = num_left // 2
+            self._due, self._is_hard = num_left // 2, True
         else:
             self._due = num_left - max(1, (num_left - len(end)) // EVERY)
-            self._near = len(end) + NEAR if self._num_tried < CHEAP else self._due
+            self._is_hard = self._num_tried >= CHEAP
+            self._num_to_end, self._depth, self._deepest = len(end), 0, 0
         self._found, self._left = end, num_left
         return end
 
     def _shortest(self, matcher: Closed, saved: Saved | None, num_left: int) -> list[int] | None:
         """The first end that is found by trying the best tokens first; last those behind which the same may come as
         before them, such as a further digit."""
-        waiting, start = deque([_Place(matcher, saved, [], 0)]), saved
+        start = saved
+        waiting, idle = [_Place(matcher, saved, [], [], 0)], deque[_Place]()
         self._gave_up = False
         for self._num_tried in range(MAX_TRIED):
             if not waiting:
-                return None
-            (matcher, saved, tokens, mask, is_entered), may_idle = waiting.pop(), False
-            if is_entered and self._distinctness is not None and start is not None:
-                self._distinctness.restore(start)  # it follows one branch at a time; no other one is waiting here
-                self._feeds(tokens)
-                saved = self._distinctness.save()
-            if not is_entered:
-                matcher = matcher.deep_copy()
-                if tokens and not self._takes(matcher, saved, tokens[-1:]):
-                    continue
-                forced = [] if matcher.is_stopped() else matcher.compute_ff_tokens()
-                if forced and not (matcher.consume_tokens(forced) and self._feeds(forced)):
-                    continue
-                tokens = tokens + forced
-                if len(tokens) <= num_left and matcher.is_accepting():
-                    return tokens
-                saved = None if self._distinctness is None else self._distinctness.save()
-                may_idle = bool(tokens) and not forced and tokens[-1] not in self._tokens.signs
+                if not idle:
+                    return None
+                waiting += self._filled(idle.popleft(), start, num_left)
+                continue
+            place = waiting.pop()
+            matcher, tokens = place.matcher.deep_copy(), place.tokens + place.new
+            if place.new and not self._takes(matcher, place.saved, place.new):
+                continue
+            forced = [] if matcher.is_stopped() else matcher.compute_ff_tokens()
+            if forced and not (matcher.consume_tokens(forced) and self._feeds(forced)):
+                continue
+            tokens = tokens + forced
+            if len(tokens) <= num_left and matcher.is_accepting():
+                return tokens
             if len(tokens) < num_left and not matcher.is_stopped():
-                options, before, mask = self._options(matcher), mask, hash(self._mask.tobytes())
-                if mask == before and may_idle:
-                    waiting.appendleft(_Place(matcher, saved, tokens, mask, is_entered=True))
+                saved = None if self._distinctness is None else self._distinctness.save()
+                options, mask = self._options(matcher), hash(self._mask.tobytes())
+                if mask == place.mask and place.new and not forced and place.new[-1] not in self._tokens.signs:
+                    if self._distinctness is None and self._may_end(matcher):
+                        continue  # it might have ended before
+                    room = num_left - len(tokens)
+                    run = self._run(matcher, place.new[-1], min(room, SHORT_RUN))
+                    if self._words or len(run) < room:
+                        idle.append(_Place(matcher, saved, tokens, [], mask))
+                    if 0 < len(run) < min(room, SHORT_RUN):
+                        waiting.append(_Place(matcher, saved, tokens, run, mask))
                 else:
-                    waiting += [_Place(matcher, saved, [*tokens, option], mask) for option in reversed(options)]
+                    waiting += [_Place(matcher, saved, tokens, [option], mask) for option in reversed(options)]
         self._gave_up = True
         return None
+
+    def _filled(self, place: _Place, start: Saved | None, num_left: int) -> list[_Place]:
+        """Where to go on from a place at which single tokens changed nothing; the best last."""
+        matcher, _, tokens, _, mask = place
+        saved = None
+        if self._distinctness is not None and start is not None:
+            self._distinctness.restore(start)  # it follows one branch at a time
+            self._feeds(tokens)
+            saved = self._distinctness.save()
+        room = num_left - len(tokens)
+        options = self._options(matcher)
+        words = self._words if self._is_in_text() else ()
+        ways = [word for word in words if len(word) <= room and matcher.validate_tokens(word) == len(word)]
+        ways += [run for option in reversed(options) if (run := self._run(matcher, option, min(room, MAX_RUN)))]
+        return [_Place(matcher, saved, tokens, way, mask) for way in ways]
+
+    def _run(self, matcher: Closed, token: int, most: int) -> list[int]:
+        """This token, as often as it takes until the value may end."""
+        matcher, found = matcher.deep_copy(), list[int]()
+        while len(found) < most and matcher.validate_tokens([token]) and matcher.consume_token(token):
+            found.append(token)
+            if self._may_end(matcher):
+                break
+        return found
+
+    def _may_end(self, matcher: Closed) -> bool:
+        """Whether a text or another value may, as which of them the mask was computed for."""
+        ends = self._tokens.text_ends if self._is_in_text() else self._tokens.other_ends
+        return any(matcher.validate_tokens([end]) for end in ends)
 
     def _takes(self, matcher: Closed, saved: Saved | None, tokens: list[int]) -> bool:
         if not matcher.consume_tokens(tokens):
@@ -220,23 +306,23 @@ class Closing:
         if self._distinctness is None or saved is None:
             return True
         self._distinctness.restore(saved)
-        return self._distinctness.allows(tokens[0], matcher) and self._feeds(tokens)
+        return (len(tokens) > 1 or self._distinctness.allows(tokens[0], matcher)) and self._feeds(tokens)
 
     def _feeds(self, tokens: list[int]) -> bool:
         return self._distinctness is None or all(map(self._distinctness.feed, tokens))
 
     def _options(self, matcher: Closed) -> list[int]:
-        """The best next tokens."""
-        ranked = self._tokens.in_text if self._is_in_text(matcher) else self._tokens.between
+        """The best next tokens; computes the mask."""
+        matcher.unsafe_compute_mask_ptr(self._mask.ctypes.data, self._mask_bytes)
+        ranked = self._tokens.in_text if self._is_in_text() else self._tokens.between
         for part in (ranked[:NUM_FIRST], ranked[NUM_FIRST:]):
             allowed: list[int] = self._allowed(part)[:MAX_OPTIONS].tolist()
             if allowed:
                 return allowed + [mark for mark in self._allowed(self._tokens.marks).tolist() if mark not in allowed]
         return []
 
-    def _is_in_text(self, matcher: Closed) -> bool:
-        """Whether the next token may come inside a text only; computes the mask."""
-        matcher.unsafe_compute_mask_ptr(self._mask.ctypes.data, self._mask_bytes)
+    def _is_in_text(self) -> bool:
+        """Whether the next token may come inside a text only."""
         return len(self._allowed(self._tokens.texts)) > 0
 
     def _allowed(self, tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

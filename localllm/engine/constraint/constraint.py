@@ -6,7 +6,7 @@ Says nothing of grammars. The tokens of a constraint are those that its sequence
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from localllm.engine.sampling.parameters import Mask
 
@@ -51,6 +51,11 @@ class Constraint(Protocol):
     @property
     def is_cut(self) -> bool:
         """Whether what it forces is an end before the sequence's limit, not the grammar's only way on."""
+        ...
+
+    @property
+    def end_reason(self) -> Literal["stop", "length"]:
+        """Why a complete text ends: `length` if it was closed early, which the request did not ask for."""
         ...
 
     def is_settled(self, token: int, num_left: int) -> bool:

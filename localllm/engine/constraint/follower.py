@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from itertools import repeat
+from typing import Literal
 
 from localllm.engine.constraint.constraint import Constraint, ConstraintFailed
 from localllm.engine.sampling.parameters import Mask
@@ -116,6 +117,10 @@ class Follower:
     def is_cut(self) -> bool:
         """Whether the text is closed early, because of its limit."""
         return self._constraint.is_cut
+
+    @property
+    def end_reason(self) -> Literal["stop", "length"]:
+        return self._constraint.end_reason
 
     def is_settled(self, token: int, num_left: int) -> bool:
         """Whether `in_time` answers at once."""

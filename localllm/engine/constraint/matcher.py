@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol, Self
+from typing import Literal, Protocol, Self
 
 import numpy as np
 
@@ -77,7 +77,7 @@ class MatcherConstraint:
     ) -> None:
         """`num_tokens`: size of the tokenizer's vocabulary; `row_length`: of a row of logits, if longer; `budget`: for
         the reasoning before the text, with nothing taken yet; `distinctness`: of its document, which has not begun;
-        `closing`: closes it before the sequence's limit;
+        `closing`: closes it before the sequence's limit, if that comes after the reasoning, which `budget` follows;
         `can_roll_back`: whether the matcher can give up tokens; if not, a copy of it looks ahead; `clock`: CPU time of
         the calling thread, so that a busy machine makes no constraint look slow.
 
@@ -128,6 +128,10 @@ class MatcherConstraint:
     def ends_forced(self) -> bool:
         return self._is_stopped
 
+    @property
+    def end_reason(self) -> Literal["stop", "length"]:
+        return "length" if self.is_cut and self._closing is not None and not self._closing.is_asked else "stop"
+
     def take(self, token: int) -> None:
         self._first = []
         if self._place < len(self._forced):
@@ -145,6 +149,8 @@ class MatcherConstraint:
     def is_settled(self, token: int, num_left: int) -> bool:
         closing = self._closing
         if closing is None or self._place < len(self._forced) or self._is_stopped or token in self.end_tokens:
+            return True
+        if self._budget is not None and not self._budget.is_over:
             return True
         return self._looked[:2] == (token, num_left) or not closing.is_due(token, num_left - 1)
 
@@ -275,6 +281,8 @@ class MatcherConstraint:
             raise ConstraintFailed(_REPEATED)
 
     def _follow(self, token: int) -> None:
+        if self._closing is not None:
+            self._closing.feed(token)
         if self._distinctness is not None and not self._distinctness.feed(token):
             raise ConstraintFailed(_REPEATED)
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from localllm.grammar.schema.shortest import Outline
+
 
 class Notes:
     """Of one structure."""
@@ -30,6 +32,8 @@ class Notes:
         """Paths of keywords that were left out, in order."""
         self.checks = ""
         """What documents are checked for (see `checks`)."""
+        self.outline = Outline()
+        """Of the shortest documents."""
         self.annotations: dict[str, str] = {}
         """Notes on keywords and formats that JSON Schema tells to ignore."""
 

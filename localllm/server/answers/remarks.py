@@ -41,7 +41,7 @@ class TimingsObject(msgspec.Struct, frozen=True, kw_only=True):
 
 Limit = Literal["context", "timeout", "closed"]
 """`context`: the context is full, so continuing the answer fails; `timeout`: the time limit of the request; `closed`:
-the document was closed before its limit (`close_at_limit`) and is whole."""
+the document was closed before its limit with the shortest values, and is whole (`close_at_limit`)."""
 
 
 class Remarks(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -53,7 +53,7 @@ class Remarks(msgspec.Struct, frozen=True, omit_defaults=True):
     cache_miss: str | msgspec.UnsetType | None = msgspec.UNSET
     """If requested: why the prompt was not cached; null if everything ever computed of it was."""
     limit: Limit | msgspec.UnsetType = msgspec.UNSET
-    """What ended an answer with the reason `length`, if it was not its token limit."""
+    """What ended an answer early, if it was not cut off at its token limit."""
 
 
 def remarks(

@@ -83,7 +83,8 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
     whitespace: Whitespace | None = None
     """Extension: `compact` (the default), `minimal` or `pretty`."""
     close_at_limit: bool | None = None
-    """Extension: a document that its limit would cut off is closed before, with the shortest values."""
+    """Extension: whether a document that its limit would cut off is closed before, with the shortest values. If true,
+    its finish reason is then `stop`; if only the settings say so, `length`."""
 
     def given(self) -> dict[str, Any]:
         """The fields that are set, for the reply."""
@@ -122,8 +123,8 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
             schema, where = wrapper.schema, f"{path}.json_schema.schema"
         whitespace = self.whitespace or (wrapper and wrapper.whitespace) or "compact"
         found = _json(schema, where) or Structure(kind="json_object", param=path)
-        closes = self.close_at_limit or (wrapper is not None and wrapper.close_at_limit)
-        found = msgspec.structs.replace(found, whitespace=whitespace, close_at_limit=bool(closes))
+        closes = self.close_at_limit if wrapper is None or self.close_at_limit is not None else wrapper.close_at_limit
+        found = msgspec.structs.replace(found, whitespace=whitespace, close_at_limit=closes)
         strict = self.strict if wrapper is None else wrapper.strict
         is_loose = strict is False and found.kind == "json_schema"
         return msgspec.structs.replace(found, is_strict=False) if is_loose else found

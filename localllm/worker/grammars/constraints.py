@@ -15,25 +15,26 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from localllm.engine.constraint.budget import ThoughtBudget
-from localllm.engine.constraint.closing import Closing, ClosingTokens
+from localllm.engine.constraint.budget import UNLIMITED, ThoughtBudget
 from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.constraint.distinct import DistinctTracker
 from localllm.engine.constraint.distinctness import Distinctness, TokenBytes
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError
+from localllm.grammar.schema.shortest import Outline
 from localllm.grammar.texts.literals import Literals
 from localllm.system.threads import start_thread
 from localllm.types.structures import GrammarLimits, Preface, Structure
+from localllm.worker.grammars.closings import Closings, Vocabulary, bytes_of
 from localllm.worker.grammars.grammar_child import Composed, GrammarChild
 from localllm.worker.grammars.grammar_request import SpecialTokens, parser_limits
 from localllm.worker.limited_child import OverLimit
 from localllm.worker.refusals import errors_to
 
 if TYPE_CHECKING:
-    from llguidance import LLMatcher, LLTokenizer
+    from llguidance import LLMatcher
 
 SMALL_CHARACTERS = 16 * 1024
 """Sources up to this size never wait for larger ones."""
@@ -48,22 +49,6 @@ _NEVER_ROLLS_BACK = re.compile(r"\b(max_tokens|stop)\s*=")
 """Attributes of Lark rules: llguidance gives up no token of a grammar that has one."""
 
 T = TypeVar("T")
-
-
-class Vocabulary(Protocol):
-    """The part of `llama.tokens.grammar_tokens.GrammarTokens` that is needed."""
-
-    @property
-    def tokenizer(self) -> LLTokenizer: ...
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def end_tokens(self) -> tuple[int, ...]: ...
-
-    @property
-    def special(self) -> tuple[tuple[int, bytes], ...]: ...
 
 
 Result = MatcherConstraint | LocalLLMError
@@ -90,6 +75,7 @@ class _Template(NamedTuple):
     notes: tuple[str, ...]
     checks: str
     can_roll_back: bool
+    outline: Outline
 
 
 class Later(Generic[T]):
@@ -133,8 +119,7 @@ class Grammars:
         self._waiting: dict[_Key, list[_Taker]] = {}
         self._token_bytes: TokenBytes | None = None
         """Made for the first document that is checked while it is written."""
-        self._closing_tokens: ClosingTokens | None = None
-        """Made for the first document that is closed before its limit."""
+        self._closings = Closings(vocabulary, limits)
         start = partial(start_child, limits)
         self._slow = _Lane("slow-grammars", self, start)
         self._quick = _Lane("grammars", self, start, deadline_s=QUICK_S, slower=self._slow)
@@ -191,7 +176,8 @@ class Grammars:
                 f"{key.structure.param} is too large or too complex to compile; simplify it", param=key.structure.param
             )
         matcher.compute_ff_tokens()
-        template = _Template(matcher, written.notes, written.checks, not _NEVER_ROLLS_BACK.search(written.grammar))
+        can_roll_back = not _NEVER_ROLLS_BACK.search(written.grammar)
+        template = _Template(matcher, written.notes, written.checks, can_roll_back, written.outline)
         self._keep(key, template)
         self._give(template, key, self._taken(key))
 
@@ -225,18 +211,10 @@ class Grammars:
             return None
         vocabulary = self._vocabulary()
         if self._token_bytes is None:
-            pieces = [*map(_bytes_of(vocabulary), range(vocabulary.size))]
+            pieces = [*map(bytes_of(vocabulary), range(vocabulary.size))]
             self._token_bytes = TokenBytes(vocabulary.size, pieces.__getitem__, vocabulary.end_tokens)
         tracker = _tracker(template.checks, preface)
         return Distinctness(tracker, self._token_bytes, (vocabulary.size + 31) // 32 * 4)
-
-    def _closing(self, key: _Key, distinctness: Distinctness | None) -> Closing | None:
-        if not (key.structure.close_at_limit and key.structure.kind in ("json_object", "json_schema")):
-            return None
-        vocabulary = self._vocabulary()
-        if self._closing_tokens is None:
-            self._closing_tokens = ClosingTokens(vocabulary.size, _bytes_of(vocabulary), vocabulary.end_tokens)
-        return Closing(self._closing_tokens, (vocabulary.size + 31) // 32 * 4, distinctness)
 
     def _constraint(self, template: _Template, key: _Key) -> Result:
         vocabulary, param = self._vocabulary(), key.structure.param
@@ -249,9 +227,9 @@ class Grammars:
                     end_tokens=vocabulary.end_tokens,
                     param=param,
                     notes=template.notes,
-                    budget=_budget(key.preface, vocabulary),
+                    budget=_budget(key.preface, vocabulary, is_followed=self._closings.closes(key.structure)),
                     distinctness=distinctness,
-                    closing=self._closing(key, distinctness),
+                    closing=self._closings.of(key.structure, template.outline, distinctness),
                     can_roll_back=template.can_roll_back,
                 )
         except ConstraintFailed as failure:
@@ -325,9 +303,15 @@ class _Lane:
         return self._child.write(key.structure, key.preface, special, deadline_s=deadline_s)
 
 
-def _budget(preface: Preface | None, vocabulary: Vocabulary) -> ThoughtBudget | None:
-    """For reasoning with a limited number of tokens; None without a limit, or if the limit is zero."""
-    if preface is None or preface.thought is None or not preface.budget:
+def _budget(preface: Preface | None, vocabulary: Vocabulary, *, is_followed: bool) -> ThoughtBudget | None:
+    """For reasoning with a limited number of tokens; None without a limit, unless it `is_followed`, or if the limit is
+    zero."""
+    if (
+        preface is None
+        or preface.thought is None
+        or preface.budget == 0
+        or (preface.budget is None and not is_followed)
+    ):
         return None
     tokenizer = vocabulary.tokenizer
     opening, closing = preface.thought.opening, preface.thought.closing
@@ -335,18 +319,12 @@ def _budget(preface: Preface | None, vocabulary: Vocabulary) -> ThoughtBudget | 
     for part in Literals.of_vocabulary(vocabulary.special).segments(closing):
         tokens += [part] if isinstance(part, int) else tokenizer.tokenize_bytes(part.encode())
     return ThoughtBudget(
-        preface.budget,
+        UNLIMITED if preface.budget is None else preface.budget,
         opening=b"" if preface.is_open else opening.encode(),
         closing=closing.encode(),
         closing_tokens=tuple(tokens),
-        bytes_of=_bytes_of(vocabulary),
+        bytes_of=bytes_of(vocabulary),
     )
-
-
-def _bytes_of(vocabulary: Vocabulary) -> Callable[[int], bytes]:
-    """What each token spells."""
-    tokenizer, spellings = vocabulary.tokenizer, dict(vocabulary.special)
-    return lambda token: spellings.get(token) or tokenizer.decode_bytes([token])
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from localllm.errors import ErrorInfo, InvalidParameter, LocalLLMError, from_info
+from localllm.grammar.schema.shortest import Outline
 from localllm.types.structures import GrammarLimits, Preface, Structure
 from localllm.worker.framing import encode
 from localllm.worker.grammars.grammar_request import GrammarRequest, SpecialTokens
@@ -32,6 +33,8 @@ class Written(msgspec.Struct, frozen=True, omit_defaults=True):
     """Parts of the request that are not enforced."""
     checks: str = ""
     """What documents are checked for while they are written."""
+    outline: Outline = Outline()
+    """Of the shortest documents."""
     error: ErrorInfo | None = None
 
 
@@ -39,6 +42,7 @@ class Composed(NamedTuple):
     grammar: str
     notes: tuple[str, ...] = ()
     checks: str = ""
+    outline: Outline = Outline()
 
 
 class GrammarChild:
@@ -69,7 +73,7 @@ class GrammarChild:
             answer = self._loosely(request, whole_s)
         if answer.error is not None:
             raise from_info(answer.error)
-        return Composed(answer.grammar, answer.notes, answer.checks)
+        return Composed(answer.grammar, answer.notes, answer.checks, answer.outline)
 
     def _loosely(self, request: GrammarRequest, whole_s: float) -> Written:
         try:
@@ -94,7 +98,7 @@ def _prepare() -> Callable[[GrammarRequest], bytearray]:
     def answer_to(request: GrammarRequest) -> bytearray:
         try:
             composed = checked_grammar(request)
-            return encode(Written(composed.grammar, composed.notes, composed.checks))
+            return encode(Written(composed.grammar, composed.notes, composed.checks, composed.outline))
         except LocalLLMError as error:
             return encode(Written(error=error.info()))
         except (MemoryError, RecursionError):

@@ -7,7 +7,7 @@ import random
 import threading
 from collections.abc import Callable
 from collections.abc import Sequence as Many
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -67,6 +67,7 @@ class FakeConstraint:
     param = "response_format"
     end_tokens = (END,)
     is_cut = False
+    end_reason: Literal["stop", "length"] = "stop"
 
     def __init__(
         self,
