@@ -6,15 +6,20 @@ probabilities by up to 0.003 here), and a draw may fall on the other side. `test
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+from llguidance import LLMatcher
 
 from localllm.engine.building import build_engine
+from localllm.engine.constraint.distinct import DistinctTracker
+from localllm.engine.constraint.distinctness import Distinctness, TokenBytes
+from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.engine.engine import StepOutput
 from localllm.engine.requests.sequence import Sequence as Running
 from localllm.engine.requests.terms import Request
@@ -23,11 +28,16 @@ from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.engine.speculation.proposers import Proposers
+from localllm.grammar.compose import composed
 from localllm.llama import library
 from localllm.llama.backend import LlamaBackend
+from localllm.llama.tokens.grammar_tokens import GrammarTokens
 from localllm.types import Delta, DrySampling, ResolvedSampling, Speculative
 from localllm.types.details import Detail
+from localllm.types.structures import GrammarLimits, Structure
+from localllm.worker.grammars.closings import Closings, bytes_of
 from tests.fakes import grouped
+from tests.later import jsonschema
 from tests.llama.test_rows import LAYOUTS, Layout, opened, text_of
 from tests.samplers import sampler
 
@@ -78,6 +88,7 @@ def ask(
     cancelled: tuple[int, int] = (-1, -1),
     shifts: bool = False,
     stops: Sequence[str] = (),
+    constrain: Callable[[], MatcherConstraint] | None = None,
 ) -> tuple[dict[int, list[Delta]], dict[int, list[int]], int]:
     """What three requests are told, their tokens, and the steps that it took. `cancelled`: which one, at which step.
     `stops`: the stop string of each."""
@@ -106,7 +117,11 @@ def ask(
         wanted = {"max_tokens": 40, "ignore_eos": True, "detail": Detail(tokens=True), **options}
         if stops:
             wanted["stop"] = [stops[id]]
-        one = Running(Request(id, prompt, sampling=sampling, **grouped(wanted)), dry=dry)
+        one = Running(
+            Request(id, prompt, sampling=sampling, **grouped(wanted)),
+            dry=dry,
+            constraint=None if constrain is None else constrain(),
+        )
         if predictions and one.request.takes_guesses:
             one.drawing.guesser = Guesser(Speculative(), experience, prediction=predictions[id])
         made.append(one)
@@ -168,6 +183,51 @@ def test_a_stop_string_ends_an_answer_at_the_same_place_wherever_guesses_end(bac
         for id in told:
             assert _whole(told[id]) == _whole(expected[id])
             assert _whole(told[id])[2] == stops[id]
+
+
+DOCUMENT = {
+    "type": "object",
+    "properties": {
+        "kind": {"enum": ["pending", "shipped", "returned"]},
+        "tags": {"type": "array", "items": {"type": "string", "maxLength": 4}, "uniqueItems": True, "minItems": 2},
+        "note": {"type": "string"},
+    },
+    "required": ["kind", "tags", "note"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize("sampling", [REQUESTS["greedy"][0], REQUESTS["drawn"][0]], ids=["greedy", "drawn"])
+def test_a_document_is_the_same_with_guesses_and_without(
+    loaded_library: library.Library, backend: LlamaBackend, sampling: ResolvedSampling
+) -> None:
+    """Its items are distinct, and it is closed at its limit."""
+    structure = Structure.json(DOCUMENT, close_at_limit=True)
+    found, tokens = composed(structure), GrammarTokens(loaded_library.api, backend.vocab._handle)
+    template = LLMatcher(tokens.tokenizer, found.grammar, log_level=0)
+    closings, pieces = Closings(lambda: tokens, GrammarLimits()), bytes_of(tokens)
+    token_bytes = TokenBytes(tokens.size, pieces, tokens.end_tokens)
+
+    def constrained() -> MatcherConstraint:
+        tracker = DistinctTracker(json.loads(found.checks))
+        distinctness = Distinctness(tracker, token_bytes, (tokens.size + 31) // 32 * 4)
+        closing = closings.of(structure, found.outline, distinctness)
+        return MatcherConstraint(
+            template.deep_copy(),
+            num_tokens=tokens.size,
+            end_tokens=tokens.end_tokens,
+            distinctness=distinctness,
+            closing=closing,
+        )
+
+    options = {"max_tokens": 120, "ignore_eos": False}
+    plain_told, plain, _ = ask(backend, sampling, options, {}, constrain=constrained)
+    predictions = {id: edited(tokens[9 + id :]) for id, tokens in plain.items()}
+    told, guessed, _ = ask(backend, sampling, options, predictions, constrain=constrained)
+    assert guessed == plain
+    for id, deltas in told.items():
+        assert _whole(deltas) == _whole(plain_told[id])
+        jsonschema.validate(json.loads(_whole(deltas)[0]), DOCUMENT)
 
 
 def test_a_request_that_is_cancelled_among_guesses_leaves_the_others_as_they_are(backend: LlamaBackend) -> None:

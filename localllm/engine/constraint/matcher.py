@@ -211,6 +211,7 @@ class MatcherConstraint:
         return False
 
     def num_allowed(self, tokens: Sequence[int]) -> int:
+        self._undraw()  # an end is still looked for behind it
         forced = self.forced
         for place, (token, must) in enumerate(zip(tokens, forced, strict=False)):
             if token != must:
@@ -225,6 +226,7 @@ class MatcherConstraint:
     def masks(self, ahead: Sequence[int], num_rows: int) -> list[Mask]:
         if self._first and not ahead and num_rows == 1:
             return self._first
+        self._undraw()
         while len(self._buffers) < num_rows:
             self._buffers.append(np.zeros(self._num_words, np.uint32))
         began_s, longest_s = self._clock(), 0.0
