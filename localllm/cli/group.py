@@ -32,7 +32,7 @@ HABITS = {
     "remove": "rm", "server": "serve", "start": "serve", "unload": "stop",
 }  # fmt: skip
 """Words that people type from habit -> the command."""
-EVERY = "localllm.every"
+EVERY = "every command"
 """Key in a context's `meta`: whether its help describes all commands."""
 
 
