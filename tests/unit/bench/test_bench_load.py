@@ -279,7 +279,7 @@ def _busy(call: Call) -> None:
         ("no_text", "no text", _empty),
         ("not_openai", "application/json", _whole),
         ("http_429", "too many requests", _busy),
-        ("timeout", "within 0.2 s (0 pieces", Call.stay_silent),
+        ("timeout", "within 0.6 s (0 pieces", Call.stay_silent),
     ],
 )
 def test_what_goes_wrong_is_a_failure_with_its_reason_and_no_figure(kind: str, words: str, script: Any) -> None:
@@ -290,7 +290,7 @@ def test_what_goes_wrong_is_a_failure_with_its_reason_and_no_figure(kind: str, w
             call.answer()
 
     with ScriptedLLM(every_second) as server:
-        (run,) = measure(server.url, requests=4, timeout_s=0.2 if kind == "timeout" else 30).runs
+        (run,) = measure(server.url, requests=4, timeout_s=0.6 if kind == "timeout" else 30).runs
     assert len(run.answers) == 2
     assert [failure.kind for failure in run.failures] == [kind, kind]
     assert words in run.failures[0].message
