@@ -40,6 +40,11 @@ class Repo:
         content = self.files[path]
         return hashlib.sha256(content if isinstance(content, bytes) else path.encode()).hexdigest()
 
+    def git_id(self, path: str) -> str:
+        content = self.files[path]
+        raw = content if isinstance(content, bytes) else path.encode()
+        return hashlib.sha1(b"blob %d\0" % len(raw) + raw, usedforsecurity=False).hexdigest()
+
     def size(self, path: str) -> int:
         content = self.files[path]
         return len(content) if isinstance(content, bytes) else content
@@ -113,7 +118,8 @@ class HubServer(LoopbackServer):
 
 
 def _entry(repo: Repo, path: str, name_key: str, digest_key: str) -> dict[str, Any]:
-    entry: dict[str, Any] = {name_key: path, "size": repo.size(path), "type": "file", "oid": "e" * 40}
+    id_key = "oid" if name_key == "path" else "blobId"
+    entry: dict[str, Any] = {name_key: path, "size": repo.size(path), "type": "file", id_key: repo.git_id(path)}
     if not repo.in_git and path.endswith((".gguf", ".safetensors")):
         entry["lfs"] = {digest_key: repo.sha256(path), "size": repo.size(path), "pointerSize": 134}
     return entry

@@ -66,11 +66,24 @@ def test_a_repository_has_a_peft_folder_or_a_gguf_file(hub: HubServer, tmp_path:
     assert not list((tmp_path / "models").glob(".adapter-*"))
 
 
-def test_weights_with_another_hash_are_not_used(hub: HubServer, tmp_path: Path) -> None:
-    repo = hub.repos["ann/peft"]
-    hub.repos["ann/peft"] = Repo({**PEFT, "adapter_model.safetensors": b"x" + PEFT["adapter_model.safetensors"][1:]})
-    hub.repos["ann/peft"].sha256 = repo.sha256  # type: ignore[method-assign]
-    with pytest.raises(PullFailed):
+@pytest.mark.parametrize("without_lfs", [False, True])
+@pytest.mark.parametrize("in_git", [False, True])
+@pytest.mark.parametrize("damaged", [None, *PEFT])
+def test_files_with_another_hash_are_not_used(
+    damaged: str | None, in_git: bool, without_lfs: bool, hub: HubServer, tmp_path: Path
+) -> None:
+    """Large files have a sha256, small ones git's hash, in the model's info or in its tree."""
+    before = Repo(PEFT)
+    repo = hub.repos["ann/peft"] = Repo(
+        {name: b" " + raw[1:] if name == damaged else raw for name, raw in PEFT.items()},
+        in_git=in_git,
+        without_lfs=without_lfs,
+    )
+    repo.sha256, repo.git_id = before.sha256, before.git_id  # type: ignore[method-assign]
+    if damaged is None:
+        assert len(fetched(hub, tmp_path, "hf.co/ann/peft")[1]) == len(PEFT)
+        return
+    with pytest.raises(PullFailed, match=damaged):
         fetched(hub, tmp_path, "hf.co/ann/peft")
 
 

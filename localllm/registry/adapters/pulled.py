@@ -5,6 +5,7 @@ Knows nothing of bases, and of how progress is shown.
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import tempfile
 import threading
@@ -32,6 +33,8 @@ from localllm.settings.config import Settings
 from localllm.system.files import replace_file
 
 MAX_SHOWN = 5
+CHUNK_BYTES = 1024 * 1024
+SHA256_DIGITS = 64
 
 
 class PulledAdapter(NamedTuple):
@@ -93,7 +96,7 @@ def _fetched(repository: _Repository, name: HubRepo | HubFile, folder: Path, on_
                 f"{listing.repo} has {CONFIG}, but no {PEFT_WEIGHTS}; pickled files may run code and are not read",
                 param="file",
             )
-        _fetch_config(repository, folder / CONFIG)
+        _fetch_config(repository, by_name[CONFIG], folder / CONFIG)
         _fetch(repository, by_name[PEFT_WEIGHTS], folder / PEFT_WEIGHTS, on_bytes)
         return folder
     file = _gguf(name, listing)
@@ -120,7 +123,7 @@ def _gguf(name: HubRepo | HubFile, listing: Listing) -> ListedFile:
     )
 
 
-def _fetch_config(repository: _Repository, target: Path) -> None:
+def _fetch_config(repository: _Repository, file: ListedFile, target: Path) -> None:
     hub = repository.hub
     url = hub.file_url(repository.listing, CONFIG)
     response = repository.fetch.get_small(
@@ -129,6 +132,7 @@ def _fetch_config(repository: _Repository, target: Path) -> None:
     if response.status != 200:
         raise PullFailed(f"{hub.host} answers {response.status} for {CONFIG} of {repository.listing.repo}")
     target.write_bytes(response.body)
+    _verify(file, target, hub.host)
 
 
 def _fetch(repository: _Repository, file: ListedFile, target: Path, on_bytes: Callable[[int], None]) -> None:
@@ -147,3 +151,24 @@ def _fetch(repository: _Repository, file: ListedFile, target: Path, on_bytes: Ca
         download(remote, partial, net=repository.net, on_bytes=on_bytes, cancel=cancel, require_room=store.require_room)
         replace_file(partial, target)
         discard(partial)
+    if file.digest is None:
+        _verify(file, target, hub.host)
+
+
+def _verify(file: ListedFile, path: Path, host: str) -> None:
+    """Raises `PullFailed` if the content is not what the hub lists: its sha256, or git's hash where there is none."""
+    listed = file.git_id if file.digest is None else file.digest.hex
+    if listed is None:
+        return
+    made = hashlib.sha256() if len(listed) == SHA256_DIGITS else hashlib.sha1(usedforsecurity=False)
+    if file.digest is None:
+        made.update(b"blob %d\0" % path.stat().st_size)
+    with open(path, "rb") as opened:
+        while chunk := opened.read(CHUNK_BYTES):
+            made.update(chunk)
+    if made.hexdigest() != listed:
+        raise PullFailed(
+            f"{clean(file.path)} arrived from {host} with other content than it lists; try again later",
+            expected=listed,
+            received=made.hexdigest(),
+        )

@@ -54,6 +54,8 @@ class ListedFile:
     path: str
     size_bytes: int
     digest: Digest | None = None
+    git_id: str | None = None
+    """Without a digest: git's hash of the content, in hexadecimal digits."""
 
     @property
     def folder(self) -> str:

@@ -1,6 +1,7 @@
 """The parts of Hugging Face's HTTP API that models need: a repository's content, and search. Errors name the remedy.
 
-    GET /api/models/USER/REPO/revision/REV?blobs=true    commit, licence, and each file's size and sha256 (LFS)
+    GET /api/models/USER/REPO/revision/REV?blobs=true    commit, licence, each file's size, and its sha256
+                                                         (LFS) or git's hash of it
     GET /api/models/USER/REPO/tree/COMMIT?recursive=true the files, if a mirror omits them above; in pages
     GET /api/models/USER/REPO/auth-check                 whether a token grants access to a gated repository
     GET /api/models?search=WORDS&filter=gguf             repositories
@@ -53,6 +54,9 @@ class _Sibling(msgspec.Struct):
     path: str = ""
     size: SizeBytes | None = None
     lfs: _Lfs | None = None
+    blobId: str | None = None
+    oid: str | None = None
+    """The same in a tree: git's hash of the file, or of the pointer to an LFS file."""
 
 
 class _Info(msgspec.Struct):
@@ -135,7 +139,7 @@ class Hub:
             )
         self._check_gate(info, repo)
         ggufs = [one for one in info.siblings if _is_wanted(one.rfilename)]
-        if any(one.size is None or (one.lfs is None and one.rfilename != PEFT_CONFIG) for one in ggufs):
+        if any(one.size is None or (one.lfs is None and not _is_hashed_config(one)) for one in ggufs):
             ggufs = self._tree(repo, info.sha) or ggufs
         if len(ggufs) > MAX_FILES:
             raise PullFailed(f"{repo} lists {len(ggufs):,} GGUF files; at most {MAX_FILES:,} are supported")
@@ -206,7 +210,10 @@ class Hub:
             digest = None if sha256 is None else Digest(sha256.removeprefix("sha256:"))
         except InvalidParameter as error:
             raise PullFailed(f"{self.host} gives an invalid digest for {clean(path)} of {repo}: {error}") from error
-        return ListedFile(path, size, digest)
+        git_id = None if one.lfs is not None else one.blobId or one.oid
+        if git_id is not None and not _COMMIT.fullmatch(git_id):
+            raise PullFailed(f"{self.host} gives an invalid hash for {clean(path)} of {repo}")
+        return ListedFile(path, size, digest, git_id)
 
     def _check_gate(self, info: _Info, repo: str) -> None:
         """A gated repository lists its files publicly, but serves them only to accounts that accepted its terms."""
@@ -270,6 +277,11 @@ class Hub:
 
 def _is_wanted(path: str) -> bool:
     return path.lower().endswith(".gguf") or path in (PEFT_CONFIG, PEFT_WEIGHTS)
+
+
+def _is_hashed_config(one: _Sibling) -> bool:
+    """Whether it is a small file of which git's hash is given."""
+    return one.rfilename == PEFT_CONFIG and one.blobId is not None
 
 
 def _hit(one: _Found) -> HubHit:
