@@ -227,7 +227,7 @@ def show(
     **settings: Any,
 ) -> None:
     """Print a model's metadata and settings."""
-    from localllm.cli.commands.show import show_model
+    from localllm.cli.commands.store.show import show_model
     from localllm.cli.shared import config
 
     raise Exit(show_model(config.load(settings), model, modelfile=modelfile, as_json=as_json))
@@ -249,8 +249,8 @@ def route(
     **settings: Any,
 ) -> None:
     """Show the routes of config.toml, and how their models stand on the running server."""
+    from localllm.cli.commands.routes import show_routes
     from localllm.cli.shared import config
-    from localllm.cli.shared.routes import show_routes
 
     raise Exit(show_routes(config.load(settings), name, as_json=as_json))
 

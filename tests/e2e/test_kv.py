@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from localllm.cli.commands.kv import clear_saved
+from localllm.cli.commands.store.kv import clear_saved
 from localllm.settings.config import Settings
 from tests.e2e.conftest import Cli
 from tests.kvdisks import OTHER_PARTS, files, opened, put, tokens_of

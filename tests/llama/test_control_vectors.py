@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from localllm.cli.commands.adapters import steer
+from localllm.cli.commands.store.adapters import steer
 from localllm.engine.requests.adapters import NO_ADAPTERS, ScaledAdapter
 from localllm.errors import InvalidModelFile, InvalidParameter
 from localllm.gguf.adapters import read_adapter

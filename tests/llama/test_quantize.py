@@ -24,7 +24,7 @@ from gguf import GGUFReader, GGUFWriter, dequantize
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.cli.commands.quantize import quantize_model
+from localllm.cli.commands.store.quantize import quantize_model
 from localllm.errors import Cancelled, DiskFull, InvalidModelFile, InvalidParameter, LoadFailed, ModelNotFound
 from localllm.gguf import read_header, read_model_info
 from localllm.llama.lacking import QUANTIZE, lacking
@@ -304,7 +304,7 @@ def test_ctrl_c_or_a_death_leaves_nothing_behind(
 ) -> None:
     code = (
         "import sys; from pathlib import Path; from localllm.settings.config import Settings;"
-        "from localllm.cli.commands.quantize import quantize_model;"
+        "from localllm.cli.commands.store.quantize import quantize_model;"
         "quantize_model(Settings(home=Path(sys.argv[1])), Path(sys.argv[2]), Path(sys.argv[3]), 'IQ4_XS', threads=1)"
     )
     target = tmp_path / "out.gguf"

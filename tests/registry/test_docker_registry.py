@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from localllm.cli.commands.push import push_model
+from localllm.cli.commands.store.push import push_model
 from localllm.cli.render.units import size
 from localllm.errors import (
     AccessDenied,

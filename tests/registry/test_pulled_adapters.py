@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from localllm.cli.commands.adapters import manage_adapters
+from localllm.cli.commands.store.adapters import manage_adapters
 from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound, PullFailed
 from localllm.registry.adapters.pulled import pulled_adapter
 from localllm.registry.adapters.shelf import Shelf

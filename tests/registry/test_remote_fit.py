@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.cli.commands.fit import show_fit
-from localllm.cli.commands.pull import pull_models
+from localllm.cli.commands.store.pull import pull_models
 from localllm.errors import InvalidModelFile, ModelNotFound, PullFailed
 from localllm.gguf import read_model_info
 from localllm.gguf.projectors import read_projector

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from localllm.cli.shared.routes import show_routes
+from localllm.cli.commands.routes import show_routes
 from localllm.errors import InvalidParameter
 from localllm.runtime.answer_reader import Routed
 from localllm.settings import config

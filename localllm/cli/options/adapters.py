@@ -35,7 +35,7 @@ def lora(
     **settings: Any,
 ) -> None:
     """Add LoRA adapters to models: each is a model by its own name."""
-    from localllm.cli.commands.adapters import manage_adapters
+    from localllm.cli.commands.store.adapters import manage_adapters
     from localllm.cli.shared import config
 
     raise Exit(manage_adapters(config.load(settings), action, words or [], scale=scale, type=type, as_json=as_json))
@@ -56,7 +56,7 @@ def steer(
     **settings: Any,
 ) -> None:
     """Make a control vector from pairs of texts: what the first ones have and the second ones have not."""
-    from localllm.cli.commands.adapters import steer as make_vector
+    from localllm.cli.commands.store.adapters import steer as make_vector
     from localllm.cli.shared import config
 
     raise Exit(make_vector(config.load(settings), model, name, pairs, layers=layers, scale=scale))

@@ -66,7 +66,7 @@ def pull(
     **settings: Any,
 ) -> None:
     """Download models; an interrupted download resumes."""
-    from localllm.cli.commands.pull import pull_models
+    from localllm.cli.commands.store.pull import pull_models
     from localllm.cli.shared import config
 
     options = {"force": force, "dry_run": dry_run, "quiet": quiet, "as_json": as_json}
@@ -77,7 +77,7 @@ def pull(
 @takes("home")
 def list_(as_json: opt.AsJson = False, **settings: Any) -> None:
     """List the models on this machine."""
-    from localllm.cli.commands.models import list_models
+    from localllm.cli.commands.store.models import list_models
     from localllm.cli.shared import config
 
     raise Exit(list_models(config.load(settings), as_json=as_json))
@@ -92,7 +92,7 @@ def verify(
     **settings: Any,
 ) -> None:
     """Check the files of models; damaged ones are set aside and downloaded again by the next pull."""
-    from localllm.cli.commands.verify import verify_models
+    from localllm.cli.commands.store.verify import verify_models
     from localllm.cli.shared import config
 
     raise Exit(verify_models(config.load(settings), names or [], as_json=as_json))
@@ -105,7 +105,7 @@ def rm(
     **settings: Any,
 ) -> None:
     """Remove models."""
-    from localllm.cli.commands.models import remove_models
+    from localllm.cli.commands.store.models import remove_models
     from localllm.cli.shared import config
 
     raise Exit(remove_models(config.load(settings), names, keep_files=keep_files))
@@ -118,7 +118,7 @@ def cp(
     **settings: Any,
 ) -> None:
     """Give a model a second name."""
-    from localllm.cli.commands.models import copy_model
+    from localllm.cli.commands.store.models import copy_model
     from localllm.cli.shared import config
 
     raise Exit(copy_model(config.load(settings), source, target))
@@ -133,7 +133,7 @@ def search(
     **settings: Any,
 ) -> None:
     """Find models in the catalog and on Hugging Face."""
-    from localllm.cli.commands.models import search_models
+    from localllm.cli.commands.store.models import search_models
     from localllm.cli.shared import config
 
     text = " ".join(words or [])
@@ -166,7 +166,7 @@ def import_(
     **settings: Any,
 ) -> None:
     """Import models of Ollama, LM Studio and others on this disk, without copying them."""
-    from localllm.cli.commands.import_models import import_models
+    from localllm.cli.commands.store.import_models import import_models
     from localllm.cli.shared import config
 
     list_only = not wanted and not every
@@ -186,7 +186,7 @@ def create(
     **settings: Any,
 ) -> None:
     """Create a model from a Modelfile: another model with its own parameters and system message."""
-    from localllm.cli.commands.create import create_model
+    from localllm.cli.commands.store.create import create_model
     from localllm.cli.shared import config
 
     raise Exit(create_model(config.load(settings), name, file, as_json=as_json))
@@ -202,7 +202,7 @@ def push(
     **settings: Any,
 ) -> None:
     """Upload a model to a registry, for others to pull."""
-    from localllm.cli.commands.push import push_model
+    from localllm.cli.commands.store.push import push_model
     from localllm.cli.shared import config
 
     raise Exit(push_model(config.load(settings), name, target, as_json=as_json))
@@ -224,7 +224,7 @@ def quantize(
     **settings: Any,
 ) -> None:
     """Quantize a model."""
-    from localllm.cli.commands.quantize import quantize_named
+    from localllm.cli.commands.store.quantize import quantize_named
     from localllm.cli.shared import config
 
     threads = settings.pop("threads")
@@ -245,7 +245,7 @@ def gc(
     **settings: Any,
 ) -> None:
     """Delete files that no model needs."""
-    from localllm.cli.commands.models import collect_garbage
+    from localllm.cli.commands.store.models import collect_garbage
     from localllm.cli.shared import config
 
     loaded = config.load(settings)
@@ -300,7 +300,7 @@ def kv(
     **settings: Any,
 ) -> None:
     """List or remove the conversations whose KV cache is saved on disk."""
-    from localllm.cli.commands.kv import clear_saved, list_saved
+    from localllm.cli.commands.store.kv import clear_saved, list_saved
     from localllm.cli.shared import config
 
     loaded = config.load(settings)

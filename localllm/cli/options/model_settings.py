@@ -23,7 +23,7 @@ def set_(
     **settings: Any,
 ) -> None:
     """Change or show how a model is loaded and how it answers."""
-    from localllm.cli.commands.model_settings import set_model
+    from localllm.cli.commands.store.model_settings import set_model
     from localllm.cli.shared import config
 
     raise Exit(set_model(config.load(settings), model, pairs or [], as_json=as_json))

@@ -126,6 +126,6 @@ def _log_file(settings: Settings) -> BinaryIO:
 
 def fetch(model: str, settings: Settings) -> bool:
     """Download it, with a description; False if Ctrl-C stopped it. Raises `ModelNotFound`, `PullFailed`s."""
-    from localllm.cli.commands.pull import download
+    from localllm.cli.commands.store.pull import download
 
     return download(settings, model) is not None

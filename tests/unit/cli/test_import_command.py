@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from localllm.cli.commands.create import create_model
-from localllm.cli.commands.import_models import import_models
+from localllm.cli.commands.store.create import create_model
+from localllm.cli.commands.store.import_models import import_models
 from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.registry.listing import store_of
 from localllm.registry.names.model_names import parse

@@ -14,7 +14,7 @@ import pytest
 
 from localllm import LLM
 from localllm.cli.commands.fit import show_fit
-from localllm.cli.commands.show import show_model
+from localllm.cli.commands.store.show import show_model
 from localllm.errors import InvalidModelFile, LoadFailed, LocalLLMError
 from localllm.planning import prediction
 from localllm.planning.speeds import ProbeAnswer

@@ -210,7 +210,7 @@ def test_no_error_of_the_tree_gives_orders(run: Run, monkeypatch: pytest.MonkeyP
     def fail(*_: Any, **__: Any) -> int:
         raise InvalidModelFile(f"{HOSTILE} is no model")
 
-    monkeypatch.setattr("localllm.cli.commands.models.list_models", fail)
+    monkeypatch.setattr("localllm.cli.commands.store.models.list_models", fail)
     code, _, err = run("list")
     assert code != 0
     assert "is no model" in err

@@ -18,7 +18,7 @@ from localllm.types import ChatFormat, ModelInfo
 
 def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool) -> int:
     """Print to stdout. Raises `ModelNotFound`, `InvalidModelFile`, `InvalidParameter`."""
-    from localllm.cli.commands.model_settings import own_rows
+    from localllm.cli.commands.store.model_settings import own_rows
     from localllm.cli.shared import formats
     from localllm.cli.shared.show_media import as_media_object, media_rows
     from localllm.cli.shared.tuned import as_object, rows_for

@@ -23,7 +23,7 @@ STDIN = "-"
 
 def create_model(settings: Settings, name: str, file: Path, *, as_json: bool = False) -> int:
     """Create `name` from the Modelfile at `file` (`-`: stdin). Raises `LocalLLMError`s."""
-    from localllm.cli.commands.pull import download
+    from localllm.cli.commands.store.pull import download
     from localllm.cli.shared.model_names import is_here
     from localllm.registry.listing import described, store_of
     from localllm.registry.making.create import create, resolver
@@ -65,7 +65,7 @@ def create_model(settings: Settings, name: str, file: Path, *, as_json: bool = F
 
 def _under_adapter(settings: Settings, name: str, modelfile: Modelfile, file: Path, *, as_json: bool) -> int:
     """Add the Modelfile's adapter to its model, under that name."""
-    from localllm.cli.commands.pull import download
+    from localllm.cli.commands.store.pull import download
     from localllm.cli.shared.model_names import is_here
     from localllm.registry.adapters.shelf import Shelf
     from localllm.registry.making.modelfile import Modelfile
