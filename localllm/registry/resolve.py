@@ -5,7 +5,6 @@ Knows nothing of networks: for a missing model, the error gives the command that
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -17,17 +16,13 @@ from localllm.errors import InvalidParameter, ModelNotFound, clipped
 from localllm.registry.again import again
 from localllm.registry.names.model_names import DEFAULT_TAG, CatalogName, Demo, ModelName, PathName, parse
 from localllm.registry.sources.quants import split_shard
+from localllm.settings.model_names import listed, similar
 from localllm.system.shell_words import shell_word
 from localllm.types import ModelDefaults
 
 if TYPE_CHECKING:
     from localllm.registry.disk.store import Store
     from localllm.registry.manifest import Manifest
-
-
-MAX_NAMED = 3
-"""Similar names in an error message."""
-MAX_COMPARED_CHARS = 200
 
 
 class ModelFile(NamedTuple):
@@ -150,18 +145,13 @@ def is_downloadable(name: str) -> bool:
 
 def unknown(name: str, here: Collection[str]) -> ModelNotFound:
     """The error for a name from a client that is none of the models `here`: similar names, or how to get it."""
-    shown, typed = clipped(name), name.lower()
-    by_lower = {id.lower(): id for id in here}
-    close = difflib.get_close_matches(typed, by_lower, MAX_NAMED) if len(name) <= MAX_COMPARED_CHARS else []
-    longer = [id for id in by_lower if len(typed) > 1 and typed in id]
-    meant = [by_lower[id] for id in dict.fromkeys([*close, *longer])][:MAX_NAMED]
+    shown = clipped(name)
     if is_downloadable(name):
         remedy = f"localllm pull {shell_word(shown)} downloads it, as does POST /localllm/pull"
-    elif meant:
+    elif meant := similar(name, here):
         remedy = f"did you mean {' or '.join(meant)}?"
     else:
-        more = ", ..." if len(by_lower) > MAX_NAMED else ""
-        remedy = f"there are: {', '.join([*by_lower.values()][:MAX_NAMED])}{more}" if here else "there are none yet"
+        remedy = f"there are: {listed(here)}" if here else "there are none yet"
     return ModelNotFound(f"no model is called {shown!r} here; {remedy}", param="model")
 
 

@@ -13,13 +13,14 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from localllm.errors import LoadConflict, Loading, LocalLLMError, ModelNotFound, QueueFull, clipped
+from localllm.errors import LoadConflict, Loading, LocalLLMError, QueueFull
 from localllm.planning.contexts import Memory, with_context
 from localllm.planning.draft_plan import DraftModel, beside, draft_bytes
 from localllm.planning.needs import need_bytes
 from localllm.planning.plan import context_of, longest_context
 from localllm.planning.projector_plan import Projector, projector_bytes
 from localllm.settings.config import Settings
+from localllm.settings.model_names import not_loaded
 from localllm.supervisor.candidate import Candidate
 from localllm.supervisor.eviction import (
     USABLE_SHARE,
@@ -141,8 +142,7 @@ class Supervisor:
         while True:
             model = self._models.get(id)
             if model is None:
-                names = ", ".join(self._models) or "no model"
-                raise ModelNotFound(f"the model {clipped(id)!r} is not loaded; loaded: {names}", param="model")
+                raise not_loaded(id, self._models)
             if is_claimed or not any(id in leaving for leaving in self._wanted.values()):
                 break
             await self._news.wait()  # until it is evicted, or the other model has found room
@@ -171,7 +171,7 @@ class Supervisor:
         `ModelNotFound`, `Loading`."""
         model = self._models.get(id)
         if model is None:
-            raise ModelNotFound(f"the model {clipped(id)!r} is not loaded", param="model")
+            raise not_loaded(id, self._models)
         return model.answering()
 
     def is_idle(self, id: str) -> bool:
@@ -215,7 +215,7 @@ class Supervisor:
         """End a model's process. Raises `ModelNotFound`."""
         model = self._models.get(id)
         if model is None:
-            raise ModelNotFound(f"the model {clipped(id)!r} is not loaded", param="model")
+            raise not_loaded(id, self._models)
         await self._close(model)
 
     def dismiss(self) -> None:

@@ -20,6 +20,7 @@ from localllm.runtime.pulling import Pulls
 from localllm.runtime.routing import Routing
 from localllm.runtime.runtime import NOTHING, Answer, ModelDescription, OnProgress, Runtime
 from localllm.settings.config import Settings
+from localllm.settings.model_names import not_loaded
 from localllm.supervisor.observer import Observer
 from localllm.types import (
     Delta,
@@ -463,7 +464,7 @@ class FakeRuntime(Runtime):
 
     def _check(self, model_id: str) -> None:
         if model_id not in {model.id for model in self.models}:
-            raise ModelNotFound(f"the model {clipped(model_id)!r} is not loaded; loaded: tiny", param="model")
+            raise not_loaded(model_id, [model.id for model in self.models])
 
     async def _answer(self, model_id: str, request: GenerationRequest) -> Answer:
         self._check(model_id)

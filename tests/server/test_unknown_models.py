@@ -121,3 +121,26 @@ def test_a_name_that_is_not_here_is_answered_with_what_may_have_been_meant() -> 
             for answer in asked:
                 assert answer.status_code == 404
                 assert remedy in answer.json()["error"]["message"], answer.url
+
+
+OF_THE_MODEL_ITSELF: list[tuple[str, str, dict[str, Any]]] = [
+    ("POST", "/api/show", {}), ("POST", "/api/copy", {"destination": "y"}), ("POST", "/api/push", {}),
+    ("DELETE", "/api/delete", {}), ("POST", "/localllm/unload", {}),
+    ("POST", "/models/load", {}), ("POST", "/models/unload", {}), ("GET", "/model_info", {}), ("GET", "/props", {}),
+    ("GET", "/v1/models/tony", {}), ("GET", "/api/v0/models/tony", {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "path", "more"), OF_THE_MODEL_ITSELF)
+def test_wherever_a_model_is_named_a_similar_name_is_suggested(
+    lone: str, method: str, path: str, more: dict[str, Any]
+) -> None:
+    body, query = ({"model": "tony", "source": "tony", **more}, None) if method != "GET" else (None, {"model": "tony"})
+    answer = httpx.request(method, lone + path, json=body, params=query)
+    assert answer.status_code == 404
+    assert "did you mean tiny" in answer.text
+
+
+def test_ollamas_words_stay_where_nothing_is_similar_or_the_name_can_be_pulled(lone: str) -> None:
+    for name in ("nope", "qwen3:0.6b"):
+        assert _post(lone, "/api/show", name).json() == {"error": f"model '{name}' not found"}

@@ -14,11 +14,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from localllm import __version__
-from localllm.errors import LocalLLMError, ModelNotFound
+from localllm.errors import LocalLLMError
 from localllm.server.edge.paths import both
 from localllm.server.requests.body import json_response
 from localllm.server.state import ServerState
 from localllm.server.watching.metrics import STATUS_TIMEOUT_S
+from localllm.settings.model_names import not_loaded
 from localllm.types import LoadedModel
 
 
@@ -122,5 +123,5 @@ async def model_info(request: Request) -> Response:
 def _loaded(state: ServerState, name: str) -> LoadedModel:
     model = state.loaded(name)
     if model is None:
-        raise ModelNotFound(f"{name!r} is not loaded", param="model")
+        raise not_loaded(name, [model.id for model in state.runtime.loaded()])
     return model

@@ -80,9 +80,10 @@ async def model_of(state: ServerState, asked: str) -> str:
     here = [model.id for model in state.runtime.loaded()] + [model.id for model in state.runtime.running()]
     id = found(asked, here)
     if id is None:
-        id = found(asked, await available(state))
-    if id is None:
-        raise no_model(asked)
+        there = await available(state)
+        id = found(asked, there)
+        if id is None:
+            raise no_model(asked, {**dict.fromkeys(here), **there})
     return id
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
 
 from localllm.errors import ContextLengthExceeded, LocalLLMError, ModelNotFound, QueueFull, clipped
+from localllm.registry import resolve
+from localllm.server.apis.ollama.names import shown
 from localllm.server.errors import bounded_message, parts_of
+from localllm.settings.model_names import similar
 
 PREFIX = "/api/"
 """Path prefixes with this error format."""
@@ -30,9 +34,11 @@ def response_parts(error: LocalLLMError) -> dict[str, Any]:
     return parts_of(error_body(error), error, 503 if isinstance(error, QueueFull) else None)
 
 
-def no_model(asked: str) -> ModelNotFound:
-    """The message that makes clients offer a pull."""
-    return ModelNotFound(f"model '{clipped(asked)}' not found", param="model")
+def no_model(asked: str, here: Collection[str]) -> ModelNotFound:
+    """The message that makes clients offer a pull, with the names `here` that may have been meant."""
+    meant = [] if resolve.is_downloadable(asked) else similar(asked, here)
+    hint = f"; did you mean {' or '.join(map(shown, meant))}?" if meant else ""
+    return ModelNotFound(f"model '{clipped(asked)}' not found{hint}", param="model")
 
 
 def too_long(error: ContextLengthExceeded) -> ContextLengthExceeded:

@@ -76,9 +76,10 @@ async def show(request: Request) -> Response:
     state, body, given = await read(request, asking_for.ShowRequest)
     headers = given.headers(state)
     id = await model_of(state, body.asked_model)
-    model = (await available(state)).get(id)
+    here = await available(state)
+    model = here.get(id)
     if model is None:
-        raise no_model(body.asked_model)
+        raise no_model(body.asked_model, here)
     return json_response(models.described(model, await state.runtime.described(model), state.loaded(id)), headers)
 
 
