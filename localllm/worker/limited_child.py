@@ -7,7 +7,6 @@ killed child is restarted. Knows nothing of the requests' content.
 from __future__ import annotations
 
 import subprocess
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import BinaryIO, Generic, NoReturn, TypeVar, cast
@@ -18,6 +17,7 @@ from localllm.errors import InternalError
 from localllm.system import processes
 from localllm.system.programs import own_command
 from localllm.worker.framing import FrameReader, FrameWriter, FramingError, encode
+from localllm.worker.watchdog import Watchdog
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer", bound=msgspec.Struct)
@@ -40,6 +40,7 @@ class LimitedChild(Generic[Answer]):
         self._decoder = msgspec.msgpack.Decoder(answer)
         self._process = self._start()
         self._is_ready = False
+        self._watchdog = Watchdog(lambda: self._process.kill())
 
     def ask(self, frame: bytearray, deadline_s: float) -> Answer:
         """Send one request and return its answer. Raises `OverLimit`, also after `deadline_s`, and `InternalError`."""
@@ -70,14 +71,7 @@ class LimitedChild(Generic[Answer]):
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        overran = threading.Event()
-
-        def overrun() -> None:
-            overran.set()
-            process.kill()
-
-        watchdog = threading.Timer(deadline_s, overrun)
-        watchdog.start()
+        self._watchdog.begin(deadline_s)
         try:
             if frame is not None:
                 FrameWriter(cast(BinaryIO, process.stdin)).write_frame(frame)
@@ -86,11 +80,10 @@ class LimitedChild(Generic[Answer]):
             answer = None
             process.kill()  # it may be alive, after an invalid answer
         finally:
-            watchdog.cancel()
-            watchdog.join()  # from here on it kills nothing
-        if overran.is_set():
+            overran = self._watchdog.end()
+        if overran:
             process.wait()  # so that the next request finds it ended, even if this one was answered just in time
-        return answer, overran.is_set()
+        return answer, overran
 
     def _raise_end(self, *, overran: bool) -> NoReturn:
         reason = processes.exit_reason(self._process.wait())

@@ -9,16 +9,16 @@ import pytest
 from localllm.chat.request import RenderRequest
 from localllm.types import Message
 from localllm.worker.prompts.template_child import TemplateChild
+from localllm.worker.watchdog import Watchdog
+from tests.waiting import until
 
 TEMPLATE = "{{ messages[0].content }}"
 
 
-class AtTheDeadline(threading.Timer):
-    """Runs out in the moment in which it is cancelled."""
-
-    def cancel(self) -> None:
-        self.function(*self.args, **self.kwargs)
-        super().cancel()
+def at_the_deadline(watchdog: Watchdog) -> bool:
+    """Time runs out in the moment in which the work ends."""
+    watchdog._overrun()
+    return True
 
 
 def test_an_answer_at_the_deadline_counts_and_the_next_request_gets_a_new_process(
@@ -29,8 +29,32 @@ def test_an_answer_at_the_deadline_counts_and_the_next_request_gets_a_new_proces
         assert child.render(RenderRequest(TEMPLATE, (Message("user", "one"),))).text == "one"
         for _ in range(3):
             with monkeypatch.context() as patch:
-                patch.setattr(threading, "Timer", AtTheDeadline)
+                patch.setattr(Watchdog, "end", at_the_deadline)
                 assert child.render(RenderRequest(TEMPLATE, (Message("user", "two"),))).text == "two"
             assert child.render(RenderRequest(TEMPLATE, (Message("user", "three"),))).text == "three"
     finally:
         child.close()
+
+
+def test_one_thread_watches_one_deadline_after_the_other_and_ends_when_there_is_none() -> None:
+    overran = threading.Event()
+    watchdog = Watchdog(overran.set)
+    others = set(threading.enumerate())
+
+    def watching() -> set[threading.Thread]:
+        return set(threading.enumerate()) - others
+
+    watchdog.begin(60)
+    (first,) = watching()
+    assert not watchdog.end()
+    watchdog.begin(0.2)  # earlier than it meant to look
+    assert watching() == {first}
+    assert overran.wait(10)
+    first.join(10)
+    assert watchdog.end()
+    assert not watching()
+    watchdog.begin(60)
+    assert watching()
+    assert not watchdog.end()
+    watchdog.begin(0.01)
+    until(lambda: not watching())
