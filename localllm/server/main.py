@@ -17,18 +17,17 @@ import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
 from localllm.errors import InvalidParameter
-from localllm.registry.adapters.names import parse_all_given
 from localllm.runtime.runtime import Runtime
 from localllm.server.edge import log
 from localllm.server.edge.callers import KeyRing
 from localllm.server.edge.tls import tls_context
 from localllm.server.edge.waking import wakes_on_signals
 from localllm.server.listening import bind_ollamas, listener_of, url_of
+from localllm.server.loading import load_all
 from localllm.server.naming import server_name
 from localllm.server.reloading import Reloading, warn_of_equal_keys
 from localllm.settings.config import Settings
@@ -175,22 +174,7 @@ class _Serving:
 
     async def _load(self) -> str | None:
         """Returns the first model's id, or its name with adapters."""
-        given = parse_all_given(self.settings.lora)
-        if given and not self.models:
-            raise InvalidParameter(
-                "--lora gives adapters to the first model of the command line; name it", param="lora"
-            )
-        names = []
-        for number, model in enumerate(self.models):
-            loaded = await self.runtime.load(model, on_progress=self._progress_of(number))
-            if number == 0:
-                await self.runtime.adapters.give(loaded.id, Path(loaded.path), given)
-            names.append(self.runtime.adapters.shown(model, loaded.id))
-        return names[0] if names else None
-
-    def _progress_of(self, number: int) -> Callable[[float], None]:
-        """Converts one model's progress to that of all."""
-        return lambda fraction: self.announce.loading((number + fraction) / len(self.models))
+        return await load_all(self.runtime, self.models, self.settings.lora, self.announce.loading)
 
     def _http_server(self) -> tuple[ServerState, ASGIApp, HttpServer]:
         """Also the application behind the gate."""

@@ -1,6 +1,6 @@
 """`localllm batch`: a file of requests in, a file of results out. Says what is wrong before a model is loaded.
 
-Reads the file twice: to check every line, and to send it. Knows no HTTP but the sending of one body.
+Reads the file twice: to check every line, and to send it. Knows nothing of how a line is answered.
 """
 
 from __future__ import annotations
@@ -16,28 +16,23 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from localllm.batches.lines import MESSAGES, BatchLine, model_of, of_batch_class, read_lines, with_model
+from localllm.batches.lines import BatchLine, model_of, read_lines
 from localllm.batches.prompted import Prompt, csv_lines, text_lines, text_of
-from localllm.batches.results import Finished, Reply, ResultFile, read_results
-from localllm.batches.running import Tally, run, taking
+from localllm.batches.results import Finished, read_results
+from localllm.batches.running import Tally
 from localllm.batches.windows import by_common_prefix
-from localllm.cli.render.progress import PartProgress
 from localllm.cli.render.units import duration
 from localllm.cli.shared import config, report, sidecar
+from localllm.cli.shared.line_answering import Answering, LinesToAnswer
 from localllm.cli.shared.model_names import is_here, is_name
 from localllm.errors import InvalidParameter, ModelNotFound, sentence_of
 
 if TYPE_CHECKING:
-    import httpx
-
-    from localllm.client.api import Client
     from localllm.settings.config import Settings
 
 STDIN = "-"
 NAMED = 3
 """Wrong lines that are named."""
-DRAW_S = 0.2
-LEAST_AT_A_TIME = 4
 
 
 class BatchOptions(NamedTuple):
@@ -198,78 +193,29 @@ def _finished(options: BatchOptions, digests: Mapping[str, str]) -> Finished:
 
 
 def _answer(options: BatchOptions, settings: Settings, model: str, lines: Iterator[BatchLine], todo: int) -> int:
-    started_s, tally = time.monotonic(), Tally()
+    running = sidecar.running_server(model, options.load, settings)
+
+    def open_output() -> IO[bytes]:
+        return options.output.open("wb" if options.overwrite else "ab")
+
+    work = LinesToAnswer(lines, todo, model_for_all=options.model is not None, concurrency=options.concurrency)
+    answering = Answering(settings, work, open_output)
     try:
-        with (
-            sidecar.begin(model, options.load, settings, logs_to_file=False, slots=None) as server,
-            server.client() as client,
-            options.output.open("wb" if options.overwrite else "ab") as file,
-        ):
-            at_a_time = options.concurrency or _at_a_time(client, server.model_id)
-            started_s = time.monotonic()
-            if options.model is not None:
-                lines = (with_model(line, server.model_id) for line in lines)
-            asyncio.run(_sent(client, lines, ResultFile(file), tally, at_a_time, todo))
+        if running is None:
+            asyncio.run(answering.here(model))
+        else:
+            with running:
+                loaded = sidecar.load_now(running, model)
+                asyncio.run(answering.there(running, loaded))
     except KeyboardInterrupt:
         report.say(
-            f"localllm: stopped after {tally.num_done:,} of {todo:,} lines; the same command goes on with the rest"
+            f"localllm: stopped after {answering.tally.num_done:,} of {todo:,} lines; "
+            "the same command goes on with the rest"
         )
         return report.INTERRUPTED
     except OSError as error:
         raise InvalidParameter(f"--output cannot be written: {sentence_of(error)}", param="--output") from error
-    return _end(options, todo, tally, time.monotonic() - started_s)
-
-
-def _at_a_time(client: Client, model: str) -> int:
-    """Twice the slots, so that none is idle while an answer is on its way."""
-    slots = next((each.slots for each in client.processes() if each.model == model), None)
-    return max(LEAST_AT_A_TIME, 2 * (slots or 1))
-
-
-async def _sent(
-    client: Client, lines: Iterator[BatchLine], results: ResultFile, tally: Tally, at_a_time: int, todo: int
-) -> None:
-    from localllm.client.connection import connect_async
-
-    progress, drawn_s, started_s = PartProgress("batch"), 0.0, time.monotonic()
-
-    def write(line: BatchLine, reply: Reply | None) -> None:
-        nonlocal drawn_s
-        results.add(line, reply)
-        now = time.monotonic()
-        if now - drawn_s > DRAW_S:
-            drawn_s = now
-            progress.draw(_standing(tally.num_done + 1, todo, now - started_s))
-
-    try:
-        async with connect_async(client.url, client.token, at_a_time) as http:
-            await run(taking(lines), functools.partial(_send, http), write, concurrency=at_a_time, tally=tally)
-    finally:
-        progress.clear()
-
-
-def _standing(done: int, todo: int, seconds: float) -> str:
-    rate = done / max(seconds, 0.001)
-    return f"{done:,} of {todo:,}, {rate:.1f}/s, {duration((todo - done) / rate)} left"
-
-
-async def _send(http: httpx.AsyncClient, line: BatchLine) -> Reply:
-    """Raises `ServerGone`."""
-    import httpx
-
-    from localllm.client.api import ServerGone
-
-    headers = {"content-type": "application/json"}
-    if line.url == MESSAGES:
-        headers["anthropic-version"] = "2023-06-01"
-    try:
-        answer = await http.post(line.url, content=of_batch_class(line), headers=headers)
-    except httpx.HTTPError as error:
-        raise ServerGone(
-            f"the server ended while it answered line {line.number:,} ({type(error).__name__}); "
-            "the same command goes on"
-        ) from error
-    return Reply(answer.status_code, answer.headers.get("x-request-id", ""), answer.content)
+    return _end(options, todo, answering.tally, time.monotonic() - answering.started_s)
 
 
 def _end(options: BatchOptions, todo: int, tally: Tally, seconds: float) -> int:

@@ -74,12 +74,11 @@ def begin(
     are set; None: its default. `own`: more settings of our own server, for which none is started.
     """
     load = _for_loading(load)
-    if is_name(model) and may_be_running(load) and is_anybody_there(settings):
-        running = find_server(settings, lambda why: report.say(f"localllm: {why}; starting another one"))
-        if running is not None:
-            with running:
-                yield Serving(model, None, running)
-                return
+    running = running_server(model, load, settings)
+    if running is not None:
+        with running:
+            yield Serving(model, None, running)
+            return
     # A single chat needs one slot; a second one would only cost memory.
     default = {} if slots is None or is_set("slots", model, settings) else {"slots": slots}
     arguments = [model, *as_arguments({**default, **own}), *as_arguments(load)]
@@ -88,6 +87,13 @@ def begin(
         log = stack.enter_context(_log_file(settings)) if logs_to_file else sys.stderr
         sidecar = stack.enter_context(Sidecar.spawn(arguments, stderr=log))
         yield Serving(model, sidecar, None)
+
+
+def running_server(model: str, load: Mapping[str, Any], settings: Settings) -> Client | None:
+    """A server that runs on this machine and will do for the model, to be closed."""
+    if not is_name(model) or not may_be_running(load) or not is_anybody_there(settings):
+        return None
+    return find_server(settings, lambda why: report.say(f"localllm: {why}; starting another one"))
 
 
 def may_be_running(load: Mapping[str, Any]) -> bool:
