@@ -329,6 +329,8 @@ class AsyncLLM:
         self, request: GenerationRequest, shape: SchemaShape[Any] | None, asked: CompleteArguments, *, stream: bool
     ) -> Chat | AsyncStream:
         cancel = arguments.check_cancel(asked["cancel"])
+        if not stream and cancel is None:  # `cancel` returns what there is
+            request = replace(request, comes_whole=True)
         runtime, adapters = self._owned_runtime(), asked["adapters"]
         texts = None if adapters is None else adapter_texts(adapters)
         submitting = self._in_time(request.timeout_s, self._submit(runtime, request, texts))

@@ -88,6 +88,8 @@ class Routing:
 async def answers_of(route: Route, requests: Sequence[GenerationRequest], submit: Submit) -> list[Answer]:
     """The answers of the first model that takes the requests. Raises what the first of them raised."""
     order = route.order(_share(requests[0]) if requests else 0.0)
+    if route.wait_s is not None:  # it has to be seen when an answer begins
+        requests = [replace(request, comes_whole=False) for request in requests]
     first_error: LocalLLMError | None = None
     waiting: tuple[list[Answer], str, str] | None = None
     reason = "split" if route.split else "first"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from localllm.errors import LocalLLMError
-from localllm.types import Beginning, CacheReport, Delta, Finish, Making, Timings, Usage
+from localllm.types import Beginning, CacheReport, Delta, Finish, Making, Timings, Usage, joined
 
 CANCELLED = Finish("cancelled", Usage(0, 0), Timings(0.0, 0.0, 0.0))
 """Ends an answer that was cancelled here, without waiting for the worker to confirm."""
@@ -47,19 +47,7 @@ class Mailbox:
 
     def put(self, delta: Delta) -> None:
         """Add to the waiting delta: texts and log-probabilities are joined, token counts summed."""
-        waiting = self._delta
-        if waiting is not None:
-            delta = Delta(
-                waiting.text + delta.text,
-                waiting.num_tokens + delta.num_tokens,
-                delta.finish,
-                waiting.logprobs + delta.logprobs,
-                waiting.prompt_logprobs + delta.prompt_logprobs,
-                tokens=waiting.tokens + delta.tokens,
-                progress=waiting.progress + delta.progress,
-                lengths=waiting.token_lengths + delta.token_lengths,
-            )
-        self._delta = delta
+        self._delta = delta if self._delta is None else joined((self._delta, delta))
         self._news.set()
 
     def fail(self, error: LocalLLMError) -> None:

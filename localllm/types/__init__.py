@@ -6,7 +6,9 @@ with `conversation` and `load_options`.
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from itertools import chain
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -76,6 +78,7 @@ from localllm.types.usage import PromptCount as PromptCount
 from localllm.types.usage import Timings as Timings
 from localllm.types.usage import Usage as Usage
 
+T = TypeVar("T")
 KvLayout = Literal["partitioned", "unified"]
 """Layout of a model's KV cache: cells per slot, or one pool for all slots."""
 
@@ -156,6 +159,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     shift: Shift = Shift()
     priority: int = 0
     """Lower values are served first."""
+    comes_whole: bool = False
+    """Whether nobody reads the answer before its end: then it is sent in one piece."""
     batch: bool = False
     """Whether it is of the batch class, which is served after all others, whatever their priorities."""
     timeout_s: float | None = None
@@ -217,6 +222,26 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     def token_lengths(self) -> tuple[int, ...]:
         """The number of characters of each token, if known."""
         return self.lengths or ((len(self.text),) if self.num_tokens == 1 else ())
+
+
+def joined(deltas: Sequence[Delta]) -> Delta:
+    """Pieces of one answer as one piece, before they are read as reasoning and calls; the last may have a finish."""
+    if len(deltas) == 1:
+        return deltas[0]
+    return Delta(
+        "".join([each.text for each in deltas]),
+        sum([each.num_tokens for each in deltas]),
+        deltas[-1].finish,
+        _chained([each.logprobs for each in deltas]),
+        _chained([each.prompt_logprobs for each in deltas]),
+        tokens=_chained([each.tokens for each in deltas]),
+        progress=_chained([each.progress for each in deltas]),
+        lengths=_chained([each.token_lengths for each in deltas]),
+    )
+
+
+def _chained(parts: Sequence[tuple[T, ...]]) -> tuple[T, ...]:
+    return tuple(chain.from_iterable(parts))
 
 
 class Chat(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ from localllm.engine.sampling.drawing import Drawn
 from localllm.engine.sampling.sampler import NO_TOKEN, SampledToken
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.errors import InternalError, InvalidParameter
-from localllm.types import Delta, Finish, FinishReason, SourceName, TokenLogprob
+from localllm.types import Delta, Finish, FinishReason, SourceName, TokenLogprob, joined
 from localllm.types.states import SourceGuesses
 
 UNLIKELY = -9999.0
@@ -129,8 +129,11 @@ class Answers:
     def report(self, output: StepOutput) -> None:
         """Turn what was taken into deltas, in that order."""
         for taken in self.unreported:
+            sequence = taken.sequence
             if taken.failure is None or taken.tokens:
-                output.deltas.append((taken.sequence.id, self._delta(taken)))
+                sequence.unsent.append(self._delta(taken))
+                if taken.has_ended or not sequence.request.reported.whole:
+                    output.deltas.append((sequence.id, _sent(sequence)))
             if taken.failure is not None:
                 output.failures.append((taken.sequence.id, taken.failure))
         self.unreported.clear()
@@ -248,7 +251,8 @@ class Answers:
 
     def finish(self, sequence: Sequence, reason: FinishReason, last: str = "") -> Delta:
         """End an answer of which everything but its `last` text was reported; the delta to send."""
-        return Delta(last, finish=self._end(sequence, reason))
+        sequence.unsent.append(Delta(last, finish=self._end(sequence, reason)))
+        return _sent(sequence)
 
     def _end(self, sequence: Sequence, reason: FinishReason) -> Finish:
         self._scheduler.remove(sequence)
@@ -275,6 +279,14 @@ class Answers:
         if slot is not None:
             self._kv.cut(slot, 0)
         output.failures.append((sequence.id, InternalError(f"the model failed to compute a step: {reason}")))
+
+
+def _sent(sequence: Sequence) -> Delta:
+    """What of it was not sent yet."""
+    if len(sequence.unsent) == 1:
+        return sequence.unsent.pop()
+    unsent, sequence.unsent = sequence.unsent, []
+    return joined(unsent)
 
 
 def _instead(sampled: SampledToken, token: int) -> SampledToken:

@@ -15,7 +15,7 @@ from localllm.engine.requests.terms import Request
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.sampler import SamplerParams
 from localllm.engine.sequence_progress import SequenceProgress
-from localllm.types import Timings, Usage
+from localllm.types import Delta, Timings, Usage
 from localllm.types.states import SlotStatus
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class Sequence:
         self.request = request
         self.progress = SequenceProgress(request)
         self.drawing = DrawingState(request, dry=dry, constraint=constraint, guesser=guesser)
+        self.unsent: list[Delta] = []
+        """Pieces of an answer that is reported whole."""
 
     @property
     def slot(self) -> int | None:

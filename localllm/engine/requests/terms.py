@@ -39,6 +39,8 @@ class ReportOptions(NamedTuple):
     detail: Detail | None = None
     markers: frozenset[int] = frozenset()
     """Control tokens that appear in the text."""
+    whole: bool = False
+    """Whether all of it is reported at once, at its end."""
 
     @property
     def tells_draws(self) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Seque
 from functools import partial
 from typing import Protocol, TypeVar
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -95,6 +96,8 @@ class Asking:
         wishes = self._wishes
         made_of = await sse.unless_gone(self._request.receive, self.state.media.completed(made_of, self._caller.owner))
         asked = self._caller.owned(self.state.timed(made_of), priority=wishes.priority, cache_salt=wishes.cache_salt)
+        if not stream and any(each.batch for each in asked):
+            asked = [replace(each, comes_whole=each.batch) for each in asked]
         if field is not None:
             places_of(self._request).hold(len(asked), field)
         answering = await self.state.answers(

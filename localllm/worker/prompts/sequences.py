@@ -77,6 +77,7 @@ class Sequences:
                 params.prompt_logprobs,
                 request.detail,
                 self._markers if request.messages is not None else frozenset(),
+                whole=request.comes_whole,
             ),
             reuse=Reuse(caches, domain, prompt.pauses, request.slot),
             shift=Shift(len(prompt.tokens) if keep == KEEP_ALL else keep, request.shift.discard),

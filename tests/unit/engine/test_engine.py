@@ -21,7 +21,7 @@ from localllm.engine.sampling.dry import Dry
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.scheduling.step_plan import StepPlan
 from localllm.errors import InvalidParameter, LocalLLMError
-from localllm.types import Delta, DrySampling, Finish, ResolvedSampling
+from localllm.types import Delta, DrySampling, Finish, ResolvedSampling, joined
 from localllm.types.states import EngineStatus
 from tests.draining import drain
 from tests.fakes import END, FakeBackend, alone, next_token
@@ -204,6 +204,45 @@ def test_the_end_token_stops_and_is_not_counted_unless_it_is_ignored() -> None:
     assert collector.finish[1].usage.completion_tokens == collector.num_tokens[1] == 2
     assert collector.finish[2].reason == "length"
     assert collector.finish[2].usage.completion_tokens == 9
+
+
+def test_an_answer_that_nobody_reads_before_its_end_is_one_delta_and_says_the_same() -> None:
+    """However it ends: by its limit, a stop string, a cancel, a deadline."""
+    now = [0.0]
+    stop = text_of(alone([4, 4], 12))[6:9]
+    asked: list[tuple[list[int], Any]] = [
+        ([7, 7], {"max_tokens": 9}),
+        ([4, 4], {"ending": Ending(stop=[stop])}),
+        ([5], {"max_tokens": 60}),
+        ([6], {"due": Due(deadline_s=10.0)}),
+    ]
+
+    def answers(*, whole: bool) -> dict[int, list[Delta]]:
+        now[0] = 0.0
+        sent: dict[int, list[Delta]] = {}
+
+        def emit(output: StepOutput) -> None:
+            for id, delta in output.deltas:
+                sent.setdefault(id, []).append(delta)
+
+        engine = build_engine(FakeBackend(num_slots=4), emit, clock=lambda: now[0])
+        for id, (prompt, wanted) in enumerate(asked):
+            reported = ReportOptions(logprobs=1, whole=whole)
+            engine.submit(Sequence(Request(id, prompt, sampling=GREEDY, reported=reported, **wanted)))
+        for _ in range(8):
+            engine.step()
+        engine.cancel(2)
+        now[0] = 20.0
+        drain(engine)
+        return sent
+
+    piecewise, whole = answers(whole=False), answers(whole=True)
+    assert [len(whole[id]) for id in range(4)] == [1, 1, 1, 1]
+    for id in range(4):
+        expected, (found,) = joined(piecewise[id]), whole[id]
+        assert len(piecewise[id]) > 2
+        assert (found.text, found.num_tokens, found.lengths) == (expected.text, expected.num_tokens, expected.lengths)
+        assert (found.logprobs, found.finish) == (expected.logprobs, expected.finish)
 
 
 def test_a_stop_string_ends_the_answer_before_it_is_shown() -> None:
