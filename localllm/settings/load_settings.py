@@ -26,15 +26,15 @@ class LoadSettings(Loading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     # fmt: off
     slots: Annotated[int, SLOTS] = 4
     device: Annotated[str | None, device(
-        "Devices listed by doctor: vulkan0, cuda0,cuda1, metal, cpu", "NAMES", default="auto",
+        "Devices listed by doctor: vulkan0, cuda0,cuda1, metal, cpu", "NAMES", default="auto", several=True,
         more="Comma-separated, in any case; a backend's name (cuda) for all its devices; rpc:HOST:PORT. auto: all "
         "GPUs."
     )] = None
     tensor_split: Annotated[str | None, device(
-        "Share of each device", "N,N", default="by free memory", more="Such as 3,1."
+        "Share of each device", "N,N", default="by free memory", several=True, more="Such as 3,1."
     )] = None
     override_tensor: Annotated[str | None, device(
-        "Devices for matching tensors, comma-separated", "PATTERN=DEVICE",
+        "Devices for matching tensors, comma-separated", "PATTERN=DEVICE", several=True,
         more="Tensors whose name contains a match of the regular expression go there, such as `ffn_.*_exps=cpu`; the "
         "first match counts."
     )] = None
@@ -43,7 +43,7 @@ class LoadSettings(Loading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         more="auto: the fastest one that works here."
     )] = "auto"
     rpc: Annotated[str | None, device(
-        "Use devices of other machines that run `localllm worker`", "HOST:PORT,...", who="machine",
+        "Use devices of other machines that run `localllm worker`", "HOST:PORT,...", who="machine", several=True,
         more="Without encryption: use it in networks that you trust."
     )] = None
     # fmt: on

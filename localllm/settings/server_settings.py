@@ -66,7 +66,7 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
         "users of this machine can read the command line; LOCALLLM_API_KEY hides it from them."
     )] = None
     api_keys: Annotated[str | None, access(
-        "API keys, comma-separated", "KEYS", who="environment",
+        "API keys, comma-separated", "KEYS", who="environment", several=True,
         more="Each KEY, NAME=KEY or NAME(PROPERTIES)=KEY. The log and the metrics use the name, else key-1, key-2 ... "
         "Keys of one name share limits, cache and stored responses. Properties, separated by blanks: admin (or user), "
         "min_priority=N, max_concurrent=N, requests_per_minute=N. Once there is an admin key, only admin keys may "
@@ -79,7 +79,7 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
     )] = None
     allow_remote_without_key: Annotated[bool, access("Let anyone on the network use this server")] = False
     allowed_hosts: Annotated[str, access(
-        "Additional host names of this server, comma-separated", "NAMES",
+        "Additional host names of this server, comma-separated", "NAMES", several=True,
         more="That a Host header may name, besides addresses, this machine's own names, names without a domain, and "
         "those that end with .local, .localhost, .internal or .home.arpa."
     )] = ""
@@ -101,7 +101,7 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
         "reveal to one key what others have asked."
     )] = False
     cors_origins: Annotated[str, access(
-        "Web origins that may call the API, comma-separated, or *", "ORIGINS",
+        "Web origins that may call the API, comma-separated, or *", "ORIGINS", several=True,
         more="Such as https://chat.example, null, file://; localhost: servers on this machine, on any port; apps: "
         "installed programs with pages of their own (app://, tauri://, vscode-webview://, vscode-file://)."
     )] = "apps"
@@ -112,14 +112,14 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
         "Unload models loaded on demand after so long idle; -1: never", "S", -1, MAX_SECONDS
     )] = 300.0
     lora: Annotated[str | None, models(
-        "LoRA adapters of the first model, comma-separated", "[NAME=]FILE[:SCALE],...",
+        "LoRA adapters of the first model, comma-separated", "[NAME=]FILE[:SCALE],...", several=True,
         more="Each is a model's name, too: NAME, or the file's. `localllm run` answers under all of them; "
         "`serve` under those that a request names. `localllm lora add` keeps one for good."
     )] = None
     max_loaded_models: Annotated[int, models("Maximum loaded models; 0: as memory allows", "N", 0, MAX_COUNT)] = 0
     max_models_mb: Annotated[int, models("Memory for all models", "MB", 0, MAX_MB, default="9/10 of the total")] = 0
     model_aliases: Annotated[str, models(
-        "Further names, comma-separated, like claude-*=MODEL; without =MODEL: the loaded model", "NAMES",
+        "Further names, comma-separated, like claude-*=MODEL; without =MODEL: the loaded model", "NAMES", several=True,
         more="Requests for a model whose name matches the pattern go to MODEL. A loaded model's own name always works."
     )] = ""
     unknown_models: Annotated[Literal["answer", "refuse"], models(
@@ -285,7 +285,7 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
         "Mirror of Hugging Face", "URL", default="HF_ENDPOINT, or huggingface.co", more="With the same API."
     )] = "https://huggingface.co"
     hub_publishers: Annotated[str, downloads(
-        "Publishers on Hugging Face whose models short names may mean, comma-separated", "NAMES",
+        "Publishers on Hugging Face whose models short names may mean, comma-separated", "NAMES", several=True,
         default="the models' makers, ggml-org, unsloth, bartowski, lmstudio-community",
         more="For names that the catalog lacks; the first that has the model is taken. Empty: only the catalog's names."
     )] = "Qwen,google,mistralai,ibm-granite,LiquidAI,nvidia,openai,microsoft,HuggingFaceTB,allenai,nomic-ai," \
@@ -302,7 +302,7 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
         "Look for a newer catalog after so long", "S", 0, MAX_SECONDS, more="At a pull, never by itself."
     )] = 86400.0
     insecure_registries: Annotated[str, downloads(
-        "Registries without TLS, comma-separated", "HOSTS", more="This machine itself always is one."
+        "Registries without TLS, comma-separated", "HOSTS", several=True, more="This machine itself always is one."
     )] = ""
     proxy: Annotated[str | None, downloads("Proxy for downloads", "URL", default="HTTPS_PROXY etc.")] = None
     ca_file: Annotated[Path | None, downloads(
@@ -331,7 +331,7 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
         "request whose traceparent says that its trace is not recorded sends none."
     )] = None
     otel_headers: Annotated[str | None, program(
-        "Headers for the collector, comma-separated NAME=VALUE", "PAIRS", who="environment",
+        "Headers for the collector, comma-separated NAME=VALUE", "PAIRS", who="environment", several=True,
         more="Such as authorization=Bearer KEY."
     )] = None
     home: Annotated[Path | None, program(

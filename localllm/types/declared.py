@@ -53,6 +53,8 @@ class Setting(msgspec.Struct, frozen=True):
     who: Who = "machine"
     affects_speed: bool = True
     """Whether a result of `localllm tune` depends on it (settings for loading only)."""
+    several: bool = False
+    """Whether its text has several parts, separated by commas. Such an option may be given more than once."""
 
 
 class Declared(NamedTuple):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+from typer import Typer
 
 import localllm
+from localllm.cli.options.settings import declarations, takes, with_options
 from localllm.errors import InvalidParameter
 from localllm.settings.config import SETTINGS, Settings, load
 from localllm.settings.load_settings import LOADING, LoadSettings
@@ -62,3 +65,24 @@ def test_a_worker_gets_what_the_user_set(tmp_path: Path) -> None:
     assert options == LoadOptions(stream_interval_ms=7, tensor_split=(3.0, 1.0), devices=("cuda0", "cuda1"), slots=2)
     shared = set(declared(LoadSettings)) & {field.name for field in msgspec.structs.fields(LoadOptions)}
     assert set(LOADING) - shared == {"device", "runtime", "rpc"}
+
+
+def test_what_takes_several_values_takes_them_in_one_option_or_in_several() -> None:
+    """As llama-server's `--lora A --lora B`; the last alone would be used without a word."""
+    seen: dict[str, Any] = {}
+
+    @takes("lora device ctx")
+    def command(**given: Any) -> None:
+        seen.update(given)
+
+    app = Typer()
+    app.command()(with_options(command))
+    for arguments, lora, device in (
+        (["--lora", "a", "--lora", "b,c", "--device", "cpu"], "a,b,c", "cpu"),
+        (["--ctx", "5"], None, None),
+    ):
+        app(arguments, standalone_mode=False)
+        assert (seen["lora"], seen["device"]) == (lora, device)
+    for field in declarations().values():
+        text = f"{field.setting.text} {field.setting.more}".lower()
+        assert field.setting.several or "comma-separated" not in text, field.name

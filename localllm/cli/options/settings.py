@@ -68,6 +68,7 @@ def with_options(command: Command) -> Command:
     table = declarations()
     own = [each for each in _parameters(command) if each.kind is not inspect.Parameter.VAR_KEYWORD]
     made = [_parameter(field) for name, field in table.items() if name in (*names, *more)]
+    joined = {name for name, field in table.items() if field.setting.several}
     if "n_cpu_moe" in (*names, *more):
         made.append(_CPU_MOE)
     if more:
@@ -77,6 +78,8 @@ def with_options(command: Command) -> Command:
         given.pop(_HELP_ALL.name, None)
         if given.pop(_CPU_MOE.name, None):
             given["n_cpu_moe"] = "all"
+        for name in joined & given.keys():
+            given[name] = ",".join(given[name]) if given[name] else None
         command(**given)
 
     run.__doc__, run.__name__ = command.__doc__, command.__name__
@@ -114,6 +117,7 @@ def _parameters(command: Command) -> Iterable[inspect.Parameter]:
 
 def _parameter(field: Declared) -> inspect.Parameter:
     kind: Any = {"boolean": bool, "integer": int, "number": float}.get(field.kind, Path if field.is_path else str)
+    kind = list[str] if field.setting.several else kind
     option = field.option
     if field.kind == "boolean" and field.value is not False:
         option += f"/--no{option[1:]}"
