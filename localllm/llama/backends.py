@@ -33,18 +33,19 @@ class Backend(NamedTuple):
 
 
 class NotLoaded(NamedTuple):
-    """A backend of the runtime in use that does not load here, because a library that it needs is missing."""
+    """A file of a runtime that does not load here, because a library that it needs is missing."""
 
     file: str
-    """File name of the backend."""
+    """Its name: a backend, or a libllama that is linked with one."""
     library: str
     """The missing library; empty: the system did not name it."""
 
     def __str__(self) -> str:
-        backend = next((each for each in BACKENDS.values() if each.file == _file(Path(self.file))), None)
+        with_it = (each for each in BACKENDS.values() if each.driver and self.library.startswith(each.driver))
+        backend = next(with_it, None)
         if not self.library:
             return f"{self.file} does not load: the driver of its device or another library is missing"
-        if backend is not None and self.library.startswith(backend.driver):
+        if backend is not None:
             return f"{self.file} does not load: {self.library} is missing, a part of {backend.driver_name}"
         return (
             f"{self.file} does not load: {self.library} is missing; install what it belongs to, or tell the system's "
@@ -61,6 +62,8 @@ BACKENDS = {
     ),
 }
 """Keyed by the beginning of their devices' names."""
+_OTHER_REGISTRIES = {"metal": "MTL"}
+"""File -> its name in ggml's registry, where it is not the same."""
 _STEM = re.compile(r"[a-z]+")
 _MISSING = re.compile(r"(\S+): cannot open shared object file|Library not loaded: (\S+)")
 """Messages of the loaders of Linux and macOS; Windows gives no reason."""
@@ -94,6 +97,14 @@ def brings(runtime: Runtime, needs: Sequence[str]) -> bool:
     except LoadFailed:
         return False
     return all(BACKENDS[each].file in map(_file, files) for each in needs)
+
+
+def is_linked_in(ggml: Ggml, path: Path) -> bool:
+    """Whether the library is linked with the backend of that file, as in builds without GGML_BACKEND_DL; then it is
+    registered before any file is loaded."""
+    file = _file(path)
+    name = next((each.registry for each in BACKENDS.values() if each.file == file), _OTHER_REGISTRIES.get(file, file))
+    return bool(ggml.backend_reg_by_name(name.encode()))
 
 
 def check(ggml: Ggml, runtime: Runtime, needs: Sequence[str], absent: Sequence[NotLoaded] = ()) -> None:

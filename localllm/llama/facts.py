@@ -370,9 +370,9 @@ FACTS: tuple[Fact, ...] = (
         "worse message", ("GGML_NO_BACKTRACE",),
     ),
     Fact(
-        "format", "names of backends, their files and drivers", ("localllm.llama.backends:BACKENDS",), "ggml/src/"
-        "ggml-backend-reg.cpp", ("test_offload.py::test_a_device_is_chosen_by_name_and_an_unknown_one_refused",),
-        "refused",
+        "format", "names of backends, their files and drivers", ("localllm.llama.backends:BACKENDS",
+        "localllm.llama.backends:_OTHER_REGISTRIES"), "ggml/src/ggml-backend-reg.cpp",
+        ("test_offload.py::test_a_device_is_chosen_by_name_and_an_unknown_one_refused",), "refused",
     ),
     Fact(
         "format", "options of its build", ("localllm.llama.runtimes.installed:FAST_INSTALL_FLAGS",

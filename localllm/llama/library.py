@@ -247,12 +247,13 @@ def _plugins_in(folder: Path | None) -> list[Path]:
 
 def _load_own_backends(ggml: Ggml, log: Log, files: InstalledBindings, replaced: Set[str]) -> list[NotLoaded]:
     """Loads the build's device backends that are separate files, except `replaced`; returns those that do not load.
+    Those that the library is linked with are registered already.
 
     A machine without a device lacks its driver and computes on the CPU. A broken file raises `LoadFailed`.
     """
     absent = []
     for path in files.plugins:
-        if path.name not in replaced:
+        if path.name not in replaced and not backends.is_linked_in(ggml, path):
             try:
                 _load_backend(ggml, log, path)
             except LoadFailed as error:

@@ -137,6 +137,24 @@ def test_a_backend_that_was_built_for_another_ggml_is_refused(tmp_path: Path) ->
         building.add(source, tmp_path / "home", name="mine", check=_check)
 
 
+@needs_compiler
+def test_a_library_that_is_linked_with_a_missing_driver_names_it_and_costs_no_other(tmp_path: Path) -> None:
+    """As wheels whose backend for GPUs is no file that could be left out."""
+    source = tmp_path / "source"
+    source.mkdir()
+    driver = _compiled(tmp_path / "libcuda.so.1", "int cuInit(void) { return 0; }")
+    _compiled(source / "libllama.so", "int cuInit(void); int used(void) { return cuInit(); }", str(driver))
+    driver.unlink()
+    with pytest.raises(LoadFailed) as failed:
+        building.add(source, tmp_path / "home", name="mine", check=_check)
+    assert "libcuda.so.1 is missing, a part of NVIDIA's driver" in failed.value.message
+    assert "pip install" not in failed.value.message, "nothing is wrong with the package"
+    assert str(tmp_path) not in failed.value.public
+
+    building.add(source, tmp_path / "home", name="mine", check=lambda _: "")  # the driver was there then
+    assert selftest.choose(tmp_path / "home").choice.runtime == found.PACKAGE
+
+
 def _libraries(folder: Path) -> Path:
     """The package's own, as links."""
     files = installed.find()

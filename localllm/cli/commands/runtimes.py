@@ -6,29 +6,28 @@ Loads none of them: tests run in child processes. Data on stdout, progress on st
 from __future__ import annotations
 
 import os
-import sys
 import time
 from pathlib import Path
 
 import msgspec
 
+from localllm.cli.render.build_progress import BuildProgress
 from localllm.cli.render.units import duration
 from localllm.cli.shared import report
 from localllm.errors import InvalidParameter, LoadFailed
 from localllm.llama.probes import device_trials, selftest
 from localllm.llama.probes.selftest_memory import Outcome, Trial
-from localllm.llama.runtimes import build_targets, building, builds, wheel_files
+from localllm.llama.runtimes import build_targets, building, builds, wheel_files, wheel_index
 from localllm.llama.runtimes import found as runtimes
 from localllm.llama.runtimes.builds import BuildStatus
 from localllm.llama.runtimes.found import AUTO, Runtime, RuntimeRow
+from localllm.llama.runtimes.wheel_index import WheelIndex
 from localllm.settings.config import Settings
 from localllm.types import upstream
 from localllm.types.libraries import builds as builds_known
 
 OWN_LABEL = builds_known.named(upstream.LLAMA_VERSION).label
 _INSTALLED = f"a folder or archive, or one of {', '.join(each.name for each in wheel_files.offered())}"
-LINE_EVERY_S = 5.0
-"""Interval of progress lines without a terminal."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +44,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """The version of llama.cpp: `0.6 (b11549)`."""
     lacks: tuple[str, ...] = ()
     """What it cannot do."""
+    source: str = ""
+    """Index that its wheel came from; empty: the package index, or it is no wheel."""
+    sha256: str = ""
+    """Of its wheel."""
     absent: tuple[str, ...] = ()
     """Why a CPU-only runtime's device backends do not load here."""
     building: bool = False
@@ -73,6 +76,8 @@ def manage_runtimes(
     as_json: bool,
     background: bool = False,
     unverified: bool = False,
+    index: str = "",
+    sha256: str = "",
 ) -> int:
     """Carry out the action; returns the exit code. Raises `LocalLLMError`s."""
     if name is not None and action not in ("build", "install"):
@@ -81,6 +86,14 @@ def manage_runtimes(
         raise InvalidParameter(f"--background is for build, not for {action}", param="background")
     if unverified and action != "install":
         raise InvalidParameter(f"--unverified is for install, not for {action}", param="unverified")
+    if index and action != "install":
+        raise InvalidParameter(f"--index is for install, not for {action}", param="index")
+    if index and unverified:
+        raise InvalidParameter(
+            "--unverified is for files; an --index gives the version that is known", param="unverified"
+        )
+    if sha256 and not index:
+        raise InvalidParameter("--sha256 says what an --index has to give; pinned wheels have theirs", param="sha256")
     if action == "list":
         return _list(settings, as_json=as_json)
     if action == "test":
@@ -95,7 +108,12 @@ def manage_runtimes(
         report.say(f"localllm: stopped the build of {target}")
         return report.OK
     if action == "install":
-        _install(settings, target, name, unverified=unverified)
+        added = (
+            _install_from(wheel_index.index_of(target, index, sha256), settings, name)
+            if index
+            else _install(settings, target, name, unverified=unverified)
+        )
+        _introduce(added, settings)
     elif action == "use":
         runtimes.choose(target, settings.data_dir)
         report.say(f"localllm: models loaded from now on use {'the fastest runtime' if target == AUTO else target}")
@@ -145,6 +163,8 @@ def _row(settings: Settings, each: RuntimeRow, used: str) -> Row:
         in_use=each.runtime.name == used,
         why_not=each.why_not,
         llama_cpp=each.llama_cpp,
+        source=each.source,
+        sha256=each.sha256,
         lacks=() if trial is None else trial.lacks,
         absent=() if trial is None else trial.absent,
     )
@@ -234,18 +254,38 @@ def _tested(name: str, settings: Settings) -> RuntimeTest:
     )
 
 
-def _install(settings: Settings, target: str, name: str | None, *, unverified: bool) -> None:
+def _install(settings: Settings, target: str, name: str | None, *, unverified: bool) -> Runtime:
     wheel = None if Path(target).expanduser().exists() else wheel_files.named(target)
     if wheel is None:
         source = Path(target).expanduser()
-        added = building.add(source, settings.data_dir, name=name, unverified=unverified, check=_check)
-    else:
-        size, label = wheel_files.file_of(wheel).size_bytes, builds_known.named(wheel.build).label
-        report.say(
-            f"localllm: downloading {wheel.package} {wheel.version} ({size / 1e6:.0f} MB), built by {wheel.maker}; "
-            f"nothing of it is used but llama.cpp {label}"
-        )
-        added = building.add_wheel(wheel, settings.data_dir, name=name, check=_check)
+        return building.add(source, settings.data_dir, name=name, unverified=unverified, check=_check)
+    size, label = wheel_files.file_of(wheel).size_bytes, builds_known.named(wheel.build).label
+    report.say(
+        f"localllm: downloading {wheel.package} {wheel.version} ({size / 1e6:.0f} MB), built by {wheel.maker}; "
+        f"nothing of it is used but llama.cpp {label}"
+    )
+    return building.add_wheel(wheel, settings.data_dir, name=name, check=_check)
+
+
+def _install_from(index: WheelIndex, settings: Settings, name: str | None) -> Runtime:
+    """Says what its files are trusted for before it uses them."""
+    pinned = "with that SHA-256" if index.sha256 else "which publishes no hashes, so that its connection vouches for it"
+    report.say(
+        f"localllm: downloading {wheel_index.REQUIREMENT} from {index.url}, {pinned}; nothing of it is used but "
+        f"llama.cpp {OWN_LABEL}"
+    )
+
+    def told(digest: str) -> None:
+        if not index.sha256:
+            report.say(
+                f"localllm: its SHA-256 is {digest}; other content under its name is refused here from now on "
+                "(`--sha256` asks for this one elsewhere)"
+            )
+
+    return building.add_from_index(index, settings.data_dir, name=name, check=_check, on_download=told)
+
+
+def _introduce(added: Runtime, settings: Settings) -> None:
     report.say(f"localllm: installed {added.name}; `localllm runtime use {added.name}` selects it")
     outcome = selftest.choose(settings.data_dir, runtime=added.name)
     if outcome.trial.lacks:
@@ -270,7 +310,7 @@ def _try_devices(settings: Settings, outcome: Outcome, *, fresh: bool = False) -
 def _build(settings: Settings, kind: str, name: str | None) -> int:
     base = building.base_in(settings.data_dir)
     report.say(f"localllm: downloading the source of llama.cpp and compiling {_extent(kind, base)}")
-    progress = _Steps()
+    progress = BuildProgress()
     started_s = time.monotonic()
     build_name = building.check_name(name or kind)
     try:
@@ -319,31 +359,3 @@ def _check(runtime: Runtime) -> str:
     trial = selftest.examine(runtime).trial
     report.say(f"localllm: tested: {selftest.describe(trial)}")
     return trial.build
-
-
-class _Steps:
-    """The progress of a build: a line redrawn in place on a terminal, else one every few seconds."""
-
-    def __init__(self) -> None:
-        self._is_terminal = sys.stderr.isatty()
-        self._began_s = time.monotonic()
-        self._shown_s = 0.0
-        self._is_drawn = False
-
-    def __call__(self, done: int, total: int) -> None:
-        now_s = time.monotonic()
-        if now_s - self._shown_s < (0.2 if self._is_terminal else LINE_EVERY_S) or not done:
-            return
-        self._shown_s = now_s
-        remaining_s = (now_s - self._began_s) / done * (total - done)
-        text = f"compiling: {done} of {total} files, about {duration(remaining_s)} left"
-        if self._is_terminal:
-            report.draw(text, before="\r\x1b[K")
-            self._is_drawn = True
-        else:
-            report.say(text)
-
-    def clear(self) -> None:
-        """Erase the line."""
-        if self._is_drawn:
-            report.draw("", before="\r\x1b[K")

@@ -277,6 +277,13 @@ def runtime(
         bool,
         Option("--unverified", help="Install a llama.cpp of an unknown version, if it passes the self-test"),
     ] = False,
+    index: Annotated[
+        str,
+        Option(
+            "--index", metavar="URL", help="Install llama-cpp-python's wheel from its own index, which has no hashes"
+        ),
+    ] = "",
+    sha256: Annotated[str, Option("--sha256", metavar="HEX", help="With --index: the only wheel to accept")] = "",
     as_json: opt.AsJson = False,
     **settings: Any,
 ) -> None:
@@ -285,8 +292,8 @@ def runtime(
     from localllm.cli.shared import config
 
     loaded = config.load(settings)
-    options: dict[str, Any] = {"background": background, "unverified": unverified, "as_json": as_json}
-    raise Exit(manage_runtimes(loaded, action, target, name=name, **options))
+    options: dict[str, Any] = {"background": background, "unverified": unverified, "index": index, "sha256": sha256}
+    raise Exit(manage_runtimes(loaded, action, target, name=name, as_json=as_json, **options))
 
 
 @takes("home")

@@ -38,13 +38,22 @@ RECORDED_PATH = MODEL_PATH.with_suffix(".json")
 
 
 class NothingWorks(LoadFailed):
-    """No candidate survived. Details: `reason` (what was tried) and `command` (what to type)."""
+    """No candidate survived. Details: `reason` (what was tried) and, if the package's own was among them, `command`
+    (what to type)."""
 
     def __init__(self, tried: Sequence[Trial]) -> None:
         story = describe_all(tried) or "it has no CPU backend that this CPU can run"
+        self.tried = tuple(tried)
+        if tried and all(trial.choice.runtime != PACKAGE for trial in tried):
+            start, remedy = (
+                "what was installed does not work on this machine",
+                "`localllm runtime list` shows all runtimes",
+            )
+            public = f"{start}; `localllm doctor` says more"  # the story may hold our paths
+            super().__init__(f"{start}: {story}; {remedy}", public=public, reason=f"{start}: {story}")
+            return
         error = installed.unusable(f"llama.cpp as installed does not work on this machine: {story}")
         super().__init__(error.message, reason=error.details["reason"], command=error.details["command"])
-        self.tried = tuple(tried)
 
 
 class RecordedRun(msgspec.Struct, frozen=True):
@@ -213,8 +222,14 @@ def fastest(tried: Sequence[Trial]) -> Trial | None:
 
 
 def survey(command: Sequence[str], timeout_s: float, runtime: Runtime = PACKAGE) -> Answer:
-    """The CPU backends of the library. Raises `LoadFailed` if not even these can be determined."""
+    """The CPU backends of the library. Raises `LoadFailed` if not even these can be determined, `NothingWorks` if it
+    is not the package's own."""
     answer, result, detail = _ask(Request(library=runtime.library), command, timeout_s)
+    if answer is None and runtime != PACKAGE:
+        # A library that is linked with backends of devices does not load without the devices' drivers.
+        missing = backends.not_loaded(Path(runtime.library), detail) if detail else None
+        choice = CpuChoice(None, True, runtime)
+        raise NothingWorks([Trial(choice=choice, result=result, detail=str(missing or detail), seconds=0.0)])
     if answer is None:
         raise installed.unusable(
             f"the llama.cpp library cannot be used: asked for its backends, it {_VERBS[result]} ({detail})",

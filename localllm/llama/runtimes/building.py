@@ -19,9 +19,10 @@ from pathlib import Path
 import msgspec
 
 from localllm.errors import DiskFull, InvalidParameter, LoadFailed
-from localllm.llama.runtimes import archives, build_targets, found, installed, wheel_files
+from localllm.llama.runtimes import archives, build_targets, found, installed, wheel_files, wheel_index
 from localllm.llama.runtimes.build_faults import BuildOutput
 from localllm.llama.runtimes.found import MANIFEST, Manifest, Origin, Runtime, folder_of, library_in
+from localllm.llama.runtimes.wheel_index import WheelIndex
 from localllm.system import libraries, machine
 from localllm.system.programs import is_frozen, own_command
 from localllm.types import upstream
@@ -170,7 +171,9 @@ def add_wheel(
     Raises `InvalidParameter`, `LoadFailed`, and what `check` raises.
     """
     name = check_free(name or wheel.name, data_dir)
-    manifest = msgspec.structs.replace(_manifest("wheel", wheel.kind, ""), package_version=wheel.version)
+    manifest = msgspec.structs.replace(
+        _manifest("wheel", wheel.kind, ""), package_version=wheel.version, sha256=wheel_files.file_of(wheel).sha256
+    )
     with _workshop(data_dir, ".making-") as workshop:
         file = wheel_files.download(wheel, workshop, None if pip is None else [*pip])
         return _keep(
@@ -181,6 +184,35 @@ def add_wheel(
             workshop,
             check,
         )
+
+
+def add_from_index(
+    index: WheelIndex,
+    data_dir: Path,
+    *,
+    name: str | None = None,
+    check: Check,
+    on_download: Callable[[str], None] = lambda _: None,
+    pip: Iterable[str] | None = None,
+) -> Runtime:
+    """Downloads the wheel that an index has for the bindings and keeps its libraries. `on_download` is given its
+    SHA-256 before anything of it is used.
+
+    Raises `InvalidParameter`, `LoadFailed`, and what `check` raises.
+    """
+    name = check_free(name or index.runtime_name, data_dir)
+    with _workshop(data_dir, ".making-") as workshop:
+        file = wheel_index.download(index, workshop, None if pip is None else [*pip])
+        digest = wheel_index.check_first(file, index, data_dir)
+        on_download(digest)
+        manifest = msgspec.structs.replace(_manifest("wheel", index.kind, ""), source=index.url, sha256=digest)
+
+        def fill(folder: Path) -> None:
+            archives.unpack(file, folder, wheel_files.is_wanted)
+            wheel_index.check_backend(folder, index)
+            wheel_index.remember(file, digest, index, data_dir)
+
+        return _keep(data_dir, name, manifest, fill, workshop, check)
 
 
 def remove(name: str, data_dir: Path) -> None:

@@ -58,6 +58,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     unverified: bool = False
     flags: str = ""
     """Flags it was built with."""
+    source: str = ""
+    """Index that its wheel came from; empty: the package index."""
+    sha256: str = ""
+    """Of its wheel."""
     created_unix_s: int = 0
 
 
@@ -72,6 +76,10 @@ class RuntimeRow(msgspec.Struct, frozen=True, kw_only=True):
     """A `Build.version`."""
     why_not: str = ""
     """Why it cannot be used; empty: no problem is known."""
+    source: str = ""
+    """As in `Manifest`."""
+    sha256: str = ""
+    """As in `Manifest`."""
     is_last: bool = False
     """Whether `auto` tries every other runtime first, since no device of this one was faster than the CPU."""
 
@@ -190,6 +198,8 @@ def _kept(data_dir: Path) -> Iterator[RuntimeRow]:
             version=manifest.package_version,
             kind=manifest.kind,
             build=build,
+            source=manifest.source,
+            sha256=manifest.sha256,
             why_not=why_not,
         )
 

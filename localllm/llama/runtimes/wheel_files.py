@@ -6,6 +6,7 @@ installed or run as Python code. Knows neither names of runtimes nor whether the
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,19 +47,34 @@ def file_of(wheel: Wheel) -> File:
 
 def download(wheel: Wheel, folder: Path, pip: Sequence[str] | None = None) -> Path:
     """The downloaded file. Raises `LoadFailed` with pip's last lines, `InvalidParameter`."""
+    return pip_download(f"{wheel.package}=={wheel.version}", folder, sha256=file_of(wheel).sha256, pip=pip)
+
+
+def pip_download(
+    requirement: str, folder: Path, *, sha256: str, index: str = "", pip: Sequence[str] | None = None
+) -> Path:
+    """The wheel of `requirement`; one with another hash is refused, unless `sha256` is empty. `index`: URL of the only
+    place to look at; empty: as the user configured pip.
+
+    Raises `LoadFailed` with pip's last lines.
+    """
     if is_frozen() and pip is None:
         raise LoadFailed(
-            f"a download needs Python and pip, which this frozen program lacks; download {wheel.package} "
-            f"{wheel.version} elsewhere (pip download --no-deps), and name the file",
+            f"a download needs Python and pip, which this frozen program lacks; download {requirement} elsewhere (pip "
+            "download --no-deps), and name the file",
             param="target",
         )
     wanted = folder / "wanted.txt"
-    wanted.write_text(f"{wheel.package}=={wheel.version} --hash=sha256:{file_of(wheel).sha256}\n", "utf-8")
-    options = ["--no-deps", "--only-binary=:all:", f"--python-version={_PYTHON}", "--require-hashes", "--no-input"]
+    wanted.write_text(requirement + (f" --hash=sha256:{sha256}" if sha256 else "") + "\n", "utf-8")
+    options = ["--no-deps", "--only-binary=:all:", f"--python-version={_PYTHON}", "--no-input"]
+    options += ["--require-hashes"] if sha256 else []
+    options += [f"--index-url={index}"] if index else []
+    # Variables replace what pip's configuration adds to an index; an option would only add one more place.
+    variables = {"PIP_EXTRA_INDEX_URL": index, "PIP_FIND_LINKS": index} if index else {}
     command = [*(pip or own_command("pip")), "download", "--quiet", "--disable-pip-version-check", *options]
     try:
         done = subprocess.run(
-            [*command, "--dest", str(folder), "--requirement", str(wanted)],
+            [*command, "--dest", str(folder), "--requirement", str(wanted)], env=os.environ | variables,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
         )  # fmt: skip
     except OSError as error:
@@ -67,7 +83,7 @@ def download(wheel: Wheel, folder: Path, pip: Sequence[str] | None = None) -> Pa
     if done.returncode or found is None:
         lines = [line for line in done.stdout.splitlines() if line.strip() and not line.startswith("WARNING")]
         raise LoadFailed(
-            f"pip could not download {wheel.package} {wheel.version}: {' '.join(lines[-_LAST_LINES:]) or 'no reason'}",
+            f"pip could not download {requirement.replace('==', ' ')}: {' '.join(lines[-_LAST_LINES:]) or 'no reason'}",
             param="target",
         )
     return found

@@ -13,6 +13,7 @@ import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -21,7 +22,16 @@ from hypothesis import strategies as st
 
 from localllm.errors import DiskFull, InvalidParameter, LoadFailed
 from localllm.llama import backends
-from localllm.llama.runtimes import archives, build_targets, building, gains, in_packages, installed, wheel_files
+from localllm.llama.runtimes import (
+    archives,
+    build_targets,
+    building,
+    gains,
+    in_packages,
+    installed,
+    wheel_files,
+    wheel_index,
+)
 from localllm.llama.runtimes import found as runtimes
 from localllm.llama.runtimes.found import AUTO, Manifest, Runtime, RuntimeRow
 from localllm.system import cpu, libraries, machine
@@ -329,6 +339,35 @@ def test_a_download_that_fails_says_why_and_leaves_nothing(tmp_path: Path) -> No
         building.add(Path("wheel-7"), tmp_path, check=_nothing_against)
 
 
+@pytest.mark.parametrize(
+    ("target", "url", "sha256", "words"),
+    [
+        ("cuda12", "http://example.org/whl/cu124", "", "begin with https"),
+        ("cuda12", "file:///whl/cu124", "", "begin with https"),
+        ("cuda12", "https://me:secret@example.org/whl/cu124", "", "netrc"),
+        ("cuda12", "https://example.org/whl/cu124", "abc", "64 hexadecimal digits"),
+        ("sycl", "https://example.org/whl/sycl", "", "no 'sycl'"),
+    ],
+)
+def test_an_index_that_cannot_be_trusted_is_refused(target: str, url: str, sha256: str, words: str) -> None:
+    with pytest.raises(InvalidParameter, match=words) as refused:
+        wheel_index.index_of(target, url, sha256)
+    assert "secret" not in str(refused.value)
+
+
+def test_damaged_records_of_hashes_are_no_reason_to_trust_a_file(tmp_path: Path) -> None:
+    index = wheel_index.index_of("vulkan", "https://example.org/whl/vulkan/", "")
+    assert (index.kind, index.runtime_name) == ("vulkan", "vulkan-0.5")
+    file = tmp_path / "a.whl"
+    file.write_bytes(b"first")
+    wheel_index.remember(file, wheel_index.check_first(file, index, tmp_path), index, tmp_path)
+    record = runtimes.folder_of(tmp_path) / wheel_index.FIRST_SEEN
+    assert list(msgspec.json.decode(record.read_bytes())) == ["https://example.org/whl/vulkan/a.whl"]
+    record.write_bytes(b"{")
+    with pytest.raises(LoadFailed, match="cannot be read"):
+        wheel_index.check_first(file, index, tmp_path)
+
+
 def test_a_build_is_told_how_far_it_is_and_what_to_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: name)  # a machine with glslc
     pip = _stub_pip(
@@ -512,6 +551,29 @@ def test_a_backend_that_does_not_load_names_the_missing_library(reason: str, wor
 )
 def test_a_backend_that_is_broken_is_not_taken_for_one_without_its_driver(reason: str) -> None:
     assert backends.not_loaded(Path("/x/libggml-cuda.so"), reason) is None
+
+
+@pytest.mark.parametrize(
+    ("file", "registered", "is_linked_in"),
+    [
+        ("libggml-vulkan.so", "Vulkan", True),
+        ("libggml-hip.so", "ROCm", True),
+        ("libggml-metal.so", "MTL", True),
+        ("libggml-blas.so", "BLAS", True),
+        ("libggml-cuda-7c0b4d3a.so", "Vulkan", False),
+    ],
+)
+def test_a_backend_that_a_library_is_linked_with_is_known_by_its_registered_name(
+    file: str, registered: str, is_linked_in: bool
+) -> None:
+    class Registry:
+        """Compares as ggml does."""
+
+        def backend_reg_by_name(self, name: bytes) -> int | None:
+            return 1 if name.decode().lower() == registered.lower() else None
+
+    registry: Any = Registry()
+    assert backends.is_linked_in(registry, Path(file)) is is_linked_in
 
 
 def test_a_build_does_not_begin_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
