@@ -89,8 +89,8 @@ SAMPLING = "temperature top_k top_p min_p seed max_tokens"
 
 @takes(
     f"{SAMPLING} api_key ctx threads gpu_layers device draft {COMMON}",
-    "lora n_cpu_moe moe_cache_mb chat_template mmproj projector image_min_tokens image_max_tokens runtime rpc "
-    "plugin_dir",
+    "lora control_vector n_cpu_moe moe_cache_mb chat_template mmproj projector image_min_tokens image_max_tokens "
+    "runtime rpc plugin_dir",
 )
 def run(
     model: Annotated[

@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from localllm.gguf.control_vectors import check_control_vector, control_vector_info, is_control_vector
+from localllm.errors import InvalidParameter
+from localllm.gguf.control_vectors import check_control_vector, check_range, control_vector_info, is_control_vector
 from localllm.gguf.cursor import invalid_file
 from localllm.gguf.header import Header, TensorInfo, read_header
 from localllm.gguf.kinds import text_of
 from localllm.gguf.shards import read_all_shards
 from localllm.gguf.tables import FLOAT32
-from localllm.types import AdapterInfo
+from localllm.types import AdapterInfo, Layers
 
 PARTS = (".lora_a", ".lora_b")
 TYPES = ("F32", "F16", "BF16", "Q8_0")
@@ -39,9 +40,19 @@ def is_adapter(header: Header) -> bool:
     return text_of(header, "general.type") == "adapter" or "adapter.type" in header.metadata
 
 
-def read_adapter(path: Path, base: Path) -> AdapterInfo:
-    """Reads both headers and checks them. Raises `ModelNotFound`, `LoadFailed`, `InvalidModelFile`."""
-    return check_adapter(read_header(path), read_all_shards(read_header(base)))
+def read_adapter(path: Path, base: Path, layers: Layers | None = None) -> AdapterInfo:
+    """Reads both headers and checks them. `layers`: the only ones that a control vector is to change. Raises
+    `ModelNotFound`, `LoadFailed`, `InvalidModelFile`, `InvalidParameter` for such layers."""
+    header, of = read_header(path), read_all_shards(read_header(base))
+    found = check_adapter(header, of)
+    if layers is not None and not is_control_vector(header):
+        raise InvalidParameter(
+            f"layers {layers} of {path.name}: it is a LoRA adapter; only control vectors are limited to layers",
+            param="layers",
+        )
+    if layers is not None:
+        check_range(header, of, layers)
+    return found
 
 
 def check_adapter(header: Header, base: Sequence[Header]) -> AdapterInfo:

@@ -15,10 +15,11 @@ from typing import NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from localllm.errors import InvalidParameter
 from localllm.gguf.cursor import invalid_file
 from localllm.gguf.header import Header
 from localllm.gguf.kinds import text_of
-from localllm.types import AdapterInfo
+from localllm.types import AdapterInfo, Layers
 
 ARCHITECTURE = "controlvector"
 HINT = "controlvector.model_hint"
@@ -59,6 +60,23 @@ def check_control_vector(header: Header, base: Sequence[Header]) -> AdapterInfo:
         if layer >= num_layers:
             _fail(header, f"tensor {tensor.name!r} is for a layer that the base, with {num_layers}, does not have")
     return found
+
+
+def check_range(header: Header, base: Sequence[Header], layers: Layers) -> None:
+    """The only layers that it is to change. Raises `InvalidParameter` for those that the base does not have, or for
+    which it has no direction."""
+    architecture = text_of(base[0], "general.architecture") or ""
+    last = _number(base[0], f"{architecture}.block_count") - 1
+    if not 1 <= layers.first <= layers.last <= last:
+        raise InvalidParameter(
+            f"layers {layers} of {header.path.name}: the model has vectors of the layers 1-{last}", param="layers"
+        )
+    has = _layers(header)
+    if not any(layers.first <= layer <= layers.last for layer in has):
+        raise InvalidParameter(
+            f"layers {layers} of {header.path.name}: it has directions of the layers {min(has)}-{max(has)} only",
+            param="layers",
+        )
 
 
 def read_directions(header: Header, num_layers: int, width: int) -> npt.NDArray[np.float32]:

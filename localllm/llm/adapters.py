@@ -13,7 +13,7 @@ from localllm.types import LoadedModel
 
 
 def adapter_texts(given: Sequence[str] | str | None) -> tuple[str, ...]:
-    """Each as NAME[:SCALE] or [NAME=]FILE[:SCALE]. Raises `InvalidParameter`."""
+    """Each as NAME[:SCALE][:FIRST-LAST] or [NAME=]FILE[:SCALE][:FIRST-LAST]. Raises `InvalidParameter`."""
     texts = (given,) if isinstance(given, str) else tuple(given or ())
     for text in texts:
         if not isinstance(text, str):
@@ -34,8 +34,9 @@ async def named(names: AdapterNames, model: str, loaded: LoadedModel, texts: Seq
     for text in texts:
         if _is_file(text):
             given = parse_given(text)
-            await names.give(loaded.id, Path(loaded.path), [given])
-            text = spelled(given.name, given.scale)
+            # Its layers are a part of the name, as its strength is: calls at the same time may ask for others.
+            await names.give(loaded.id, Path(loaded.path), [given._replace(layers=None)])
+            text = spelled(given.name, given.scale, given.layers)
         name = f"{name}+{text}"
     names.variant(name)
     return name
@@ -43,4 +44,4 @@ async def named(names: AdapterNames, model: str, loaded: LoadedModel, texts: Seq
 
 def _is_file(text: str) -> bool:
     file = text.partition("=")[2] or text
-    return "=" in text or looks_like_path(file) or looks_like_path(file.rpartition(":")[0])
+    return "=" in text or any(looks_like_path(file.rsplit(":", count)[0]) for count in range(3))

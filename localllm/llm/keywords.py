@@ -20,8 +20,9 @@ class LoadArguments(TypedDict, total=False):
     """ctx: tokens per slot. slots: requests computed concurrently. gpu_layers: a number, "all" or "auto". pooling:
     overrides the model's own pooling of embeddings. embedding_ctx: tokens of the longest text to embed. draft: a
     smaller model with the same vocabulary for speculative decoding, or "auto". mmproj: the file of its projector, for
-    pictures and sound. adapters: LoRA adapters under which it answers, each NAME[:SCALE] of one that it has, or
-    [NAME=]FILE[:SCALE]. options: all other `LoadOptions`.
+    pictures and sound. adapters: LoRA adapters and control vectors under which it answers, each NAME[:SCALE] of one
+    that it has, or [NAME=]FILE[:SCALE]; of a control vector, :FIRST-LAST may follow: the only layers that it changes.
+    options: all other `LoadOptions`.
     settings: used alone; neither environment nor files are read. home: holds all data and the only config.toml that is
     read; the environment is ignored. With neither, this user's configuration applies. Settings for loading count
     unless `options` has another value than its default; the arguments before it override both.

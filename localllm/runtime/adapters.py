@@ -23,7 +23,7 @@ from localllm.registry.names.model_names import DEFAULT_TAG, DEMO
 from localllm.settings.config import Settings
 from localllm.settings.sections import NamedVariant, title
 from localllm.system.worker_threads import Threads
-from localllm.types import AppliedAdapter, GenerationRequest, NumberedAdapter
+from localllm.types import AdapterInfo, AppliedAdapter, GenerationRequest, Layers, NumberedAdapter
 from localllm.types.states import AvailableModel
 
 BUNDLED = {"pirate": "demo-pirate-lora.gguf"}
@@ -44,6 +44,8 @@ class KnownAdapter(NamedTuple):
     size_bytes: int
     created_unix_s: int = 0
     source: str = ""
+    layers: Layers | None = None
+    """Of a control vector: the only layers that it changes, where no others are asked for."""
 
 
 class Variant(NamedTuple):
@@ -69,11 +71,11 @@ class AdapterNames:
         self._hidden: set[str] = set()
         self._defaults: dict[str, tuple[AppliedAdapter, ...]] = {}
         """Of requests that name no adapters, by the id of the model."""
-        self._checked: set[tuple[str, Path, int]] = set()
+        self._checked: dict[tuple[str, Layers | None, Path, int], AdapterInfo] = {}
         self._digests: dict[tuple[Path, int, int], str] = {}
         """Of files that were given, by path, size and time of the last change."""
-        self._sizes: dict[str, int] = {}
-        """Of the tensors of files that were checked, by digest."""
+        self._infos: dict[str, AdapterInfo] = {}
+        """Of files that were checked, by digest."""
         self._threads = Threads("adapters", 2)
 
     def variant(self, name: str) -> Variant | None:
@@ -188,9 +190,17 @@ class AdapterNames:
                 raise InvalidParameter(f"an adapter is already called {each.name}; write NAME=FILE", param="lora")
             path, status = each.path.absolute(), each.path.stat()
             known = KnownAdapter(
-                each.name, base, path, digest, each.scale, status.st_size, int(status.st_mtime), str(each.path)
+                each.name,
+                base,
+                path,
+                digest,
+                each.scale,
+                status.st_size,
+                int(status.st_mtime),
+                str(each.path),
+                each.layers,
             )
-            await self._check(known, base_path)
+            each.check(await self._check_file(path, digest, each.layers, base_path))
             self._given[each.name] = known
             found.append(known)
         return found
@@ -221,8 +231,8 @@ class AdapterNames:
         made = [
             each if each.adapters is not None else msgspec.structs.replace(each, adapters=applied) for each in requests
         ]
-        for adapter in {adapter.digest: adapter for each in made for adapter in each.adapters or ()}.values():
-            await self._check_file(Path(adapter.path), adapter.digest, base_path)
+        for adapter in dict.fromkeys(adapter for each in made for adapter in each.adapters or ()):
+            await self._check_file(Path(adapter.path), adapter.digest, adapter.layers, base_path)
         return [msgspec.structs.replace(each, adapters=tuple(map(self._sized, each.adapters or ()))) for each in made]
 
     def numbered(self, base: str, asked: Sequence[NumberedAdapter]) -> tuple[AppliedAdapter, ...]:
@@ -255,7 +265,7 @@ class AdapterNames:
         (self._hidden.add if hidden else self._hidden.discard)(name)
 
     def applied(self, base: str, text: str) -> AppliedAdapter:
-        """An adapter of a model as NAME[:SCALE]. Raises `ModelNotFound`, `InvalidParameter`."""
+        """An adapter of a model as NAME[:SCALE][:FIRST-LAST]. Raises `ModelNotFound`, `InvalidParameter`."""
         return _applied(*self._named(base, parse_named(text)))
 
     def _named(self, base: str, wanted: NamedAdapter) -> tuple[KnownAdapter, float]:
@@ -266,7 +276,8 @@ class AdapterNames:
             raise ModelNotFound(
                 f"the model {clipped(base)} has no adapter called {clipped(wanted.name)!r}; {remedy}", param="model"
             )
-        return found, found.scale if wanted.scale is None else wanted.scale
+        scale = found.scale if wanted.scale is None else wanted.scale
+        return found._replace(layers=wanted.layers or found.layers), scale
 
     def _all(self) -> dict[str, KnownAdapter]:
         """Those that are models by their own names."""
@@ -286,23 +297,20 @@ class AdapterNames:
             )
         return self._bundled[name]
 
-    async def _check(self, adapter: KnownAdapter, base_path: Path) -> None:
-        await self._check_file(adapter.path, adapter.digest, base_path)
-
-    async def _check_file(self, path: Path, digest: str, base_path: Path) -> None:
+    async def _check_file(self, path: Path, digest: str, layers: Layers | None, base_path: Path) -> AdapterInfo:
         """The file may be for another model of this name, one that was pulled later."""
         try:
-            key = (digest, base_path, os.stat(base_path).st_mtime_ns)
+            key = (digest, layers, base_path, os.stat(base_path).st_mtime_ns)
         except OSError:
-            key = (digest, base_path, 0)
+            key = (digest, layers, base_path, 0)
         if key not in self._checked:
-            info = await self._threads.run(read_adapter, path, base_path)
-            self._checked.add(key)
-            self._sizes[digest] = info.size_bytes
+            self._checked[key] = await self._threads.run(read_adapter, path, base_path, layers)
+        self._infos[digest] = self._checked[key]
+        return self._checked[key]
 
     def _sized(self, adapter: AppliedAdapter) -> AppliedAdapter:
         """With the size that its file was found to have."""
-        return msgspec.structs.replace(adapter, size_bytes=self._sizes[adapter.digest])
+        return msgspec.structs.replace(adapter, size_bytes=self._infos[adapter.digest].size_bytes)
 
 
 def _known(shelf: Shelf, stored: StoredAdapter) -> KnownAdapter:
@@ -315,6 +323,7 @@ def _known(shelf: Shelf, stored: StoredAdapter) -> KnownAdapter:
         stored.size_bytes,
         stored.created_unix_s,
         stored.source,
+        stored.layers,
     )
 
 
@@ -328,4 +337,4 @@ def _stamp_of(path: Path) -> tuple[Path, int, int]:
 
 
 def _applied(adapter: KnownAdapter, scale: float) -> AppliedAdapter:
-    return AppliedAdapter(adapter.digest, str(adapter.path), scale)
+    return AppliedAdapter(adapter.digest, str(adapter.path), scale, layers=adapter.layers)

@@ -40,7 +40,7 @@ class LineServer:
     async def __aenter__(self) -> Self:
         settings = self._settings
         runtime = Runtime(settings)
-        loading = asyncio.create_task(load_all(runtime, [self.model], settings.lora, self._on_progress))
+        loading = asyncio.create_task(load_all(runtime, [self.model], settings, self._on_progress))
         try:
             # In a thread, so that loading continues.
             state = await asyncio.to_thread(partial(ServerState, runtime, settings, starts_one=True))

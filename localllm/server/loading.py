@@ -8,19 +8,22 @@ from pathlib import Path
 from localllm.errors import InvalidParameter
 from localllm.registry.adapters.names import parse_all_given
 from localllm.runtime.runtime import Runtime
+from localllm.settings.config import Settings
 
 
 async def load_all(
-    runtime: Runtime, models: Sequence[str], lora: str | None, on_progress: Callable[[float], None]
+    runtime: Runtime, models: Sequence[str], settings: Settings, on_progress: Callable[[float], None]
 ) -> str | None:
     """Returns the first model's id, or its name with adapters; None without models.
 
-    lora: adapters of the first model, as the setting has them. on_progress: from 0 to 1 for all of them together.
-    Raises what loading raises.
+    The first one gets the adapters of the settings. on_progress: from 0 to 1 for all of them together. Raises what
+    loading raises.
     """
-    given = parse_all_given(lora)
+    given = parse_all_given(settings.lora, settings.control_vector)
     if given and not models:
-        raise InvalidParameter("--lora gives adapters to the first model of the command line; name it", param="lora")
+        raise InvalidParameter(
+            "--lora and --control-vector are for the first model of the command line; name it", param="lora"
+        )
     names = []
     for number, model in enumerate(models):
         loaded = await runtime.load(model, on_progress=_part(number, len(models), on_progress))

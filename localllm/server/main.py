@@ -174,7 +174,7 @@ class _Serving:
 
     async def _load(self) -> str | None:
         """Returns the first model's id, or its name with adapters."""
-        return await load_all(self.runtime, self.models, self.settings.lora, self.announce.loading)
+        return await load_all(self.runtime, self.models, self.settings, self.announce.loading)
 
     def _http_server(self) -> tuple[ServerState, ASGIApp, HttpServer]:
         """Also the application behind the gate."""

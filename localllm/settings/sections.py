@@ -56,7 +56,7 @@ class OwnSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = ""
     adapters: Annotated[
         tuple[str, ...],
-        own("Its adapters, each NAME or NAME:SCALE of those of `base`", "NAMES", who="machine"),
+        own("Its adapters, each NAME[:SCALE][:FIRST-LAST] of those of `base`", "NAMES", who="machine"),
     ] = ()
 
 

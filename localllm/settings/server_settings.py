@@ -116,6 +116,11 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
         more="Each is a model's name, too: NAME, or the file's. `localllm run` answers under all of them; "
         "`serve` under those that a request names. `localllm lora add` keeps one for good."
     )] = None
+    control_vector: Annotated[str | None, models(
+        "Control vectors of the first model, comma-separated", "[NAME=]FILE[:SCALE][:FIRST-LAST],...", several=True,
+        more="Names and strengths are those of `lora`. FIRST-LAST are the only layers that it changes, both included; "
+        "without it, all for which the file has directions."
+    )] = None
     max_loaded_models: Annotated[int, models("Maximum loaded models; 0: as memory allows", "N", 0, MAX_COUNT)] = 0
     max_models_mb: Annotated[int, models("Memory for all models", "MB", 0, MAX_MB, default="9/10 of the total")] = 0
     model_aliases: Annotated[str, models(

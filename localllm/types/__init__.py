@@ -40,6 +40,7 @@ from localllm.types.formats import ChatFormat as ChatFormat
 from localllm.types.formats import capabilities as capabilities
 from localllm.types.headers.adapters import AdapterInfo as AdapterInfo
 from localllm.types.headers.adapters import AppliedAdapter as AppliedAdapter
+from localllm.types.headers.adapters import Layers as Layers
 from localllm.types.headers.adapters import NumberedAdapter as NumberedAdapter
 from localllm.types.headers.drafts import DraftBlock as DraftBlock
 from localllm.types.headers.drafts import DraftHead as DraftHead

@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from localllm import LLM, InvalidParameter, ModelNotFound
 from localllm.client.api import Client
 from localllm.client.sidecar import Sidecar
+from localllm.gguf.control_vectors import write_control_vector
+from localllm.gguf.info import read_model_info
 from localllm.registry.resolve import carried
 from localllm.types.states import AdapterStatus
 
@@ -175,3 +178,32 @@ def test_commands_add_create_list_and_remove(home: Path, tmp_path: Path) -> None
         localllm("lora", "remove", "boatswain")
         localllm("lora", "remove", "mate")
     assert [row["name"] for row in json.loads(localllm("lora", "list", "--json"))] == ["pirate"]
+
+
+def test_control_vectors_of_files_may_be_limited_to_layers(home: Path, tmp_path: Path) -> None:
+    info, path = read_model_info(carried("demo.gguf")), tmp_path / "odd.gguf"
+    numbers = np.random.default_rng(3).standard_normal((info.num_layers - 1, info.embedding_length or 0))
+    write_control_vector(path, info.architecture, numbers.astype(np.float32), first=1)
+    last = info.num_layers - 1
+    with LLM("demo", threads=1, slots=1, home=home, adapters=f"{path}:3") as llm:
+
+        def said(adapters: str | None) -> str:
+            return llm.chat(ASK, temperature=0, max_tokens=20, adapters=adapters).text
+
+        steered = said(None)
+        assert said(f"{path}:3:1-{last}") == steered
+        assert len({steered, said(f"odd:100:{last}-{last}"), said(f"{path}:0:{last}-{last}")}) == 3
+        for given, reason in (
+            (f"odd:1-{last + 1}", f"layers 1-{last + 1} of odd.gguf: the model has vectors"),
+            (f"{PIRATE}:1-2", "is a LoRA adapter; only control vectors"),
+        ):
+            with pytest.raises(InvalidParameter, match=reason):
+                said(given)
+    words = "run", "demo", "What can you do?", "--temperature=0", "--max-tokens=20", f"--home={home}", "--threads=1"
+    for options, expected in (
+        ([f"--control-vector={path}:2:1-{last}", f"--control-vector=more={path}"], steered),
+        ([f"--control-vector={PIRATE}"], "not a control vector; give it with --lora"),
+    ):
+        command = [sys.executable, "-m", "localllm", *words, *options]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert expected in done.stdout + done.stderr

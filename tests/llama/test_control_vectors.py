@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pytest
 
 from localllm.cli.commands.store.adapters import steer
-from localllm.engine.requests.adapters import NO_ADAPTERS, ScaledAdapter
+from localllm.engine.cache.domain import Domain
+from localllm.engine.requests.adapters import NO_ADAPTERS, ScaledAdapter, adapter_set
 from localllm.errors import InvalidModelFile, InvalidParameter
 from localllm.gguf.adapters import read_adapter
 from localllm.gguf.control_vectors import write_control_vector
@@ -21,6 +22,7 @@ from localllm.llama.backend import LlamaBackend
 from localllm.llama.model import LlamaModel
 from localllm.registry.adapters.shelf import Shelf
 from localllm.settings.config import Settings
+from localllm.types import Layers
 from tests.llama.test_adapters import know, logits
 from tests.llama.test_kv_reuse import opened
 from tests.models.families import N_EMBD, write_lora
@@ -72,6 +74,19 @@ def test_they_add_up_can_be_scaled_and_leave_nothing_behind(backend: LlamaBacken
             assert np.array_equal(under(**{name: 1}), row), "layers that one does not change keep no numbers of another"
     assert np.array_equal(under(), plain)
     assert np.array_equal(under(all=1, lora=1), found["both"])
+
+
+def test_a_range_of_layers_changes_these_alone_and_makes_another_set(backend: LlamaBackend) -> None:
+    whole, first, last = (ScaledAdapter("all", 1.0, layers) for layers in (None, Layers(1, 2), Layers(3, 3)))
+    row = logits(backend, (last,))
+    assert np.array_equal(row, logits(backend, (ScaledAdapter("last", 1.0),)))
+    assert float(np.abs(row - logits(backend, (whole,))).max()) > 0.05
+    both = adapter_set([first, last])
+    assert np.allclose(logits(backend, both), logits(backend, (whole,)), atol=1e-3)
+    assert np.array_equal(logits(backend, (last,)), row)
+    assert adapter_set([last, last]) == (last._replace(scale=2.0),)
+    sets = (), (whole,), (first,), (last,), both
+    assert len({Domain.of(cache_salt="", adapters=each) for each in sets}) == len(sets)
 
 
 def test_a_vector_made_of_pairs_is_the_difference_of_means_and_steers_towards_the_positive_texts(
@@ -131,3 +146,18 @@ def test_those_of_another_model_are_refused_by_name(base: Path, tmp_path: Path) 
         write_control_vector(path, architecture, vectors, first=first)
         with pytest.raises(InvalidModelFile, match=reason):
             read_adapter(path, base)
+
+
+def test_layers_that_are_not_there_are_refused(base: Path, tmp_path: Path) -> None:
+    path = tmp_path / "last.gguf"
+    write_control_vector(path, "llama", numbers(1)[2:], first=3)
+    assert read_adapter(path, base, Layers(2, 3)).num_layers == 1
+    lora = write_lora(tmp_path / "lora.gguf", n_layer=LAYERS)
+    for file, layers, reason in (
+        (path, Layers(1, 4), "layers 1-4 of last.gguf: the model has vectors of the layers 1-3"),
+        (path, Layers(3, 2), "layers 3-2 of last.gguf"),
+        (path, Layers(1, 2), "layers 1-2 of last.gguf: it has directions of the layers 3-3 only"),
+        (lora, Layers(1, 2), "layers 1-2 of lora.gguf: it is a LoRA adapter"),
+    ):
+        with pytest.raises(InvalidParameter, match=reason):
+            read_adapter(file, base, layers)

@@ -180,7 +180,8 @@ def _own_server(options: BenchOptions, plan: Plan) -> Iterator[_Endpoint]:
         sidecar = _start(options.target, {**load, "ctx": None}, verbose=settings.verbose)
     with sidecar:
         model = sidecar.ready.model
-        yield _Endpoint(f"{sidecar.url}/v1", sidecar.token, model and with_given(model, settings.lora))
+        under = model and with_given(model, settings.lora, settings.control_vector)
+        yield _Endpoint(f"{sidecar.url}/v1", sidecar.token, under)
 
 
 def _start(model: str, load: Mapping[str, Any], *, verbose: bool) -> Sidecar:

@@ -15,7 +15,7 @@ from localllm.cli.shared.devices import MachineReport, seen_of
 from localllm.errors import ModelNotFound
 from localllm.planning.speeds import NotPredicted, Speed
 from localllm.planning.tuned import Tuning, Tunings, match, place_of
-from localllm.registry.adapters.names import parse_all_given
+from localllm.registry.adapters.names import GivenAdapter, parse_all_given
 from localllm.runtime.adapters import AdapterNames
 from localllm.settings.config import Settings
 from localllm.system import memory
@@ -37,8 +37,9 @@ def show_fit(settings: Settings, model: str, *, as_json: bool) -> int:
     names = AdapterNames(settings)
     variant = names.variant(settings.sections().model_named(model))
     model = settings.sections().model_named(model) if variant is None else variant.base
-    adapters = [] if variant is None else [adapter.path for adapter, scale in variant.adapters if scale]
-    adapters += [each.path for each in parse_all_given(settings.lora) if each.scale]
+    named = () if variant is None else variant.adapters
+    adapters = [GivenAdapter(each.name, each.path, scale, each.layers) for each, scale in named if scale]
+    adapters += [each for each in parse_all_given(settings.lora, settings.control_vector) if each.scale]
     try:
         here = _local(settings, model, adapters)
     except ModelNotFound:
@@ -66,7 +67,7 @@ class _Here(NamedTuple):
     """Of its LoRA adapters."""
 
 
-def _local(settings: Settings, model: str, adapters: Sequence[Path]) -> _Here:
+def _local(settings: Settings, model: str, adapters: Sequence[GivenAdapter]) -> _Here:
     """Reads a model on this machine, its projector, and adapters for it. Raises `ModelNotFound`, and as a load does."""
     from localllm.gguf import read_header
     from localllm.gguf.adapters import read_adapter
@@ -84,8 +85,13 @@ def _local(settings: Settings, model: str, adapters: Sequence[Path]) -> _Here:
         check_is_known(header)
         info = completed(info, file.path, settings.data_dir)
         companion = find_projector(file, info, settings.for_model(file.id).load_options())
-        adapter_bytes = sum(read_adapter(adapter, file.path).size_bytes for adapter in dict.fromkeys(adapters))
-        return _Here(info, file.id, file.ctx, Tunings(settings.data_dir).of(file.path), companion, adapter_bytes)
+        sizes: dict[Path, int] = {}
+        for each in adapters:
+            adapter = read_adapter(each.path, file.path, each.layers)
+            each.check(adapter)
+            sizes[each.path] = adapter.size_bytes
+        tunings = Tunings(settings.data_dir).of(file.path)
+        return _Here(info, file.id, file.ctx, tunings, companion, sum(sizes.values()))
     finally:
         file.release()
 

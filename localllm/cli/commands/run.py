@@ -96,7 +96,8 @@ def run_model(options: RunOptions) -> int:
             _suggest_runtime(settings)
         last_model.remember(model, settings.data_dir)
         with server.client() as client:
-            talk = _talk(client, with_given(server.model_id, settings.lora), options, found, attachments)
+            model_id = with_given(server.model_id, settings.lora, settings.control_vector)
+            talk = _talk(client, model_id, options, found, attachments)
             talk.check_reads([each.kind for each in attached])
             if (
                 interactive and settings.ctx is not None and talk.ctx not in (None, settings.ctx)

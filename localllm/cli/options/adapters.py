@@ -28,6 +28,10 @@ def lora(
     scale: Annotated[
         float, Option("--scale", metavar="X", help="add: strength where none is asked for; 1 is as it was trained")
     ] = 1.0,
+    layers: Annotated[
+        str | None,
+        Option("--layers", metavar="FIRST-LAST", help="add: only layers that a control vector changes [default: all]"),
+    ] = None,
     type: Annotated[
         str, Option("--type", metavar="TYPE", help="merge: of merged matrices: F16, F32, BF16, Q8_0 ... Q4_0, or same")
     ] = "F16",
@@ -38,7 +42,8 @@ def lora(
     from localllm.cli.commands.store.adapters import manage_adapters
     from localllm.cli.shared import config
 
-    raise Exit(manage_adapters(config.load(settings), action, words or [], scale=scale, type=type, as_json=as_json))
+    loaded = config.load(settings)
+    raise Exit(manage_adapters(loaded, action, words or [], scale=scale, layers=layers, type=type, as_json=as_json))
 
 
 @takes("threads home")

@@ -12,7 +12,7 @@ from localllm.cli.options.settings import COMMON, takes
 
 @takes(
     f"ctx slots kv_type kv flash_attn draft mmproj projector gpu_layers n_cpu_moe moe_cache_mb device {COMMON}",
-    "lora image_min_tokens image_max_tokens media_ram_mb split main_gpu tensor_split override_tensor "
+    "lora control_vector image_min_tokens image_max_tokens media_ram_mb split main_gpu tensor_split override_tensor "
     "runtime rpc plugin_dir hub_endpoint hub_publishers insecure_registries proxy ca_file",
 )
 def fit(model: opt.Model, as_json: opt.AsJson = False, **settings: Any) -> None:

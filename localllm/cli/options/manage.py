@@ -316,7 +316,7 @@ def kv(
     raise Exit(clear_saved(loaded, model, sure=yes, as_json=as_json))
 
 
-@takes(f"ctx slots threads gpu_layers device {COMMON}", "lora mmproj projector runtime rpc plugin_dir")
+@takes(f"ctx slots threads gpu_layers device {COMMON}", "lora control_vector mmproj projector runtime rpc plugin_dir")
 def bench(
     target: Annotated[str, Argument(metavar="TARGET", help="URL of an OpenAI-style server, or a model to serve")],
     concurrency: Annotated[

@@ -30,7 +30,8 @@ class Domain(NamedTuple):
             return cls(hashlib.blake2b(data, digest_size=16, person=b"localllm.salt").hexdigest())
         made = hashlib.blake2b(digest_size=16, person=b"adapter sets")
         for each in adapters:
-            made.update(f"{each.digest} {each.scale.hex()}\n".encode())
+            layers = "" if each.layers is None else f" {each.layers}"
+            made.update(f"{each.digest} {each.scale.hex()}{layers}\n".encode())
         made.update(b"\n" + data)
         return cls(made.hexdigest())
 

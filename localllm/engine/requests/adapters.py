@@ -1,9 +1,11 @@
-"""Which LoRA adapters change a model while a sequence is computed. Plain data; knows nothing of files."""
+"""Which LoRA adapters and control vectors change a model while it computes. Plain data; knows nothing of files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
+
+from localllm.types import Layers
 
 
 class ScaledAdapter(NamedTuple):
@@ -12,17 +14,21 @@ class ScaledAdapter(NamedTuple):
     digest: str
     """SHA-256 of its file, in hexadecimal digits."""
     scale: float
+    layers: Layers | None = None
+    """Of a control vector: the only layers that it changes."""
 
 
 AdapterSet = tuple[ScaledAdapter, ...]
-"""Each adapter once, by digest, none with scale 0: equal sets compute equal numbers. One set per decode."""
+"""Each adapter once, by digest and layers, none with scale 0: equal sets compute equal numbers. One set per decode."""
 
 NO_ADAPTERS: AdapterSet = ()
 
 
 def adapter_set(adapters: Iterable[ScaledAdapter]) -> AdapterSet:
-    """The set that these make together: scales of the same adapter add up."""
-    scales: dict[str, float] = {}
+    """The set that these make together: scales of the same adapter, in the same layers, add up."""
+    scales: dict[tuple[str, tuple[int, ...]], ScaledAdapter] = {}
     for adapter in adapters:
-        scales[adapter.digest] = scales.get(adapter.digest, 0.0) + adapter.scale
-    return tuple(ScaledAdapter(digest, scale) for digest, scale in sorted(scales.items()) if scale)
+        key = adapter.digest, adapter.layers or ()
+        before = scales[key].scale if key in scales else 0.0
+        scales[key] = adapter._replace(scale=before + adapter.scale)
+    return tuple(scales[key] for key in sorted(scales) if scales[key].scale)

@@ -22,6 +22,7 @@ from localllm.gguf.header import read_header
 from localllm.llama.context import LlamaContext
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
+from localllm.types import Layers
 from localllm.types.states import AdapterStatus
 
 
@@ -93,9 +94,9 @@ class LlamaAdapters:
             self._unload(next(iter(self._loaded)))
 
     def _put_in_force(self, adapters: AdapterSet, loaded: Sequence[Any]) -> None:
-        scaled = list(zip(loaded, (each.scale for each in adapters), strict=True))
-        self._apply([each for each in scaled if not isinstance(each[0], np.ndarray)])
-        self._steer([each for each in scaled if isinstance(each[0], np.ndarray)])
+        both = list(zip(loaded, adapters, strict=True))
+        self._apply([(each, of.scale) for each, of in both if not isinstance(each, np.ndarray)])
+        self._steer([(_within(each, of.layers), of.scale) for each, of in both if isinstance(each, np.ndarray)])
         self._in_force = adapters
         self._num_switches += 1
 
@@ -177,3 +178,13 @@ class LlamaAdapters:
         found = self._loaded.pop(digest)
         if not isinstance(found, np.ndarray):
             self._context.api.llama_adapter_lora_free(found)
+
+
+def _within(directions: npt.NDArray[np.float32], layers: Layers | None) -> npt.NDArray[np.float32]:
+    """Shape (layers - 1, width), from layer 1 on: zeros for the layers that are not meant."""
+    if layers is None:
+        return directions
+    found = np.zeros_like(directions)
+    chosen = slice(layers.first - 1, layers.last)
+    found[chosen] = directions[chosen]
+    return found

@@ -24,6 +24,7 @@ from localllm.registry.names.digest import Digest, decode_digest, encode_digest
 from localllm.registry.names.model_names import DEFAULT_TAG, Demo, parse
 from localllm.registry.resolve import find, is_downloadable, resolve
 from localllm.system.files import open_plain, remove_file, replace_file, write_whole
+from localllm.types import Layers
 
 MAX_RECORD_BYTES = 64 * 1024
 
@@ -38,6 +39,8 @@ class StoredAdapter(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int
     scale: float = 1.0
     """Its strength where none is asked for."""
+    layers: Layers | None = None
+    """The only ones that it changes where no others are asked for."""
     rank: int = 0
     source: str = ""
     """The file that it was added from."""
@@ -95,7 +98,16 @@ class Shelf:
         self._check_free(checked_name(name))
         resolve(base, self._data_dir).release()
 
-    def add(self, base: str, name: str, file: Path, scale: float = 1.0, *, source: str = "") -> StoredAdapter:
+    def add(
+        self,
+        base: str,
+        name: str,
+        file: Path,
+        scale: float = 1.0,
+        *,
+        layers: Layers | None = None,
+        source: str = "",
+    ) -> StoredAdapter:
         """Checks the file against the model, and keeps a copy; converts a PEFT folder first. `source`: where it is
         from, if not that file.
 
@@ -118,9 +130,9 @@ class Shelf:
                 with disk_errors_are_clear(self._data_dir):
                     self.folder.mkdir(parents=True, exist_ok=True)
                     convert(file, model.path, converted, name=name)
-                info, digest = read_adapter(converted, model.path), self._keep(converted)
+                info, digest = read_adapter(converted, model.path, layers), self._keep(converted)
             else:
-                info, digest = read_adapter(file, model.path), self._keep(file)
+                info, digest = read_adapter(file, model.path, layers), self._keep(file)
         finally:
             model.release()
             remove_file(converted)
@@ -130,6 +142,7 @@ class Shelf:
             digest=digest,
             size_bytes=info.size_bytes,
             scale=scale,
+            layers=layers,
             rank=info.rank,
             source=source or str(file),
             created_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

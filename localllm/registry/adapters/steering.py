@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from localllm.errors import InvalidParameter, LoadFailed, from_info
+from localllm.registry.adapters.names import checked_layers
 from localllm.registry.adapters.shelf import Shelf, StoredAdapter
 from localllm.registry.resolve import resolve
 from localllm.settings.config import Settings
@@ -37,7 +37,7 @@ def make_vector(
     settings: Settings, model: str, name: str, file: Path, *, layers: str | None, scale: float
 ) -> MadeVector:
     """Compute it and add it as `name`. Raises `InvalidParameter`, `ModelNotFound`, `LoadFailed`s."""
-    first, last = _layers(layers)
+    first, last = (1, 0) if layers is None else checked_layers(layers)
     pairs, shelf = _pairs(file.expanduser()), Shelf(settings.data_dir)
     base = settings.sections().model_named(model)
     shelf.check(base, name)
@@ -98,12 +98,3 @@ def _pairs(file: Path) -> list[Pair]:
     if not 1 <= len(found) <= MAX_PAIRS:
         raise InvalidParameter(f"{file} has {len(found):,} pairs; 1 to {MAX_PAIRS:,} are possible", param="pairs")
     return found
-
-
-def _layers(text: str | None) -> tuple[int, int]:
-    if text is None:
-        return 1, 0
-    found = re.fullmatch(r"([1-9][0-9]{0,4})-([1-9][0-9]{0,4})", text, re.ASCII)
-    if found is None:
-        raise InvalidParameter(f"{text!r} is not FIRST-LAST, such as 10-20", param="layers")
-    return int(found[1]), int(found[2])

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from localllm.types.ranges import check_range
 
 MAX_SCALE = 1000.0
+
+
+class Layers(NamedTuple):
+    """Some of a model's layers, both ends included."""
+
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        return f"{self.first}-{self.last}"
 
 
 class AdapterInfo(msgspec.Struct, frozen=True):
@@ -37,6 +49,8 @@ class AppliedAdapter(msgspec.Struct, frozen=True):
     """A factor on what it was trained to change; 0 is no adapter."""
     size_bytes: int = 0
     """Of its tensors."""
+    layers: Layers | None = None
+    """Of a control vector: the only layers that it changes; None: all that have a direction."""
 
     def __post_init__(self) -> None:
         check_range("scale", self.scale, -MAX_SCALE, MAX_SCALE)

@@ -25,6 +25,7 @@ from localllm.registry.resolve import carried
 from localllm.runtime.adapters import AdapterNames
 from localllm.settings import config
 from localllm.settings.config import Settings
+from localllm.types import Layers
 from tests.models.families import write_lora
 
 PIRATE = carried("demo-pirate-lora.gguf")
@@ -35,19 +36,37 @@ def test_a_file_has_a_name_and_a_scale_or_those_that_it_gets() -> None:
     assert parse_given("a/My Style.gguf") == GivenAdapter("my-style", Path("a/My Style.gguf"), 1.0)
     assert parse_given("C:\\x\\y.gguf").path == Path("C:\\x\\y.gguf")
     assert parse_given("./a=b.gguf:-1").path == Path("./a=b.gguf")
-    assert with_given("demo", "x=a.gguf, b.gguf:2") == "demo+x+b"
+    assert parse_given("x=a.gguf:0.5:2-9") == GivenAdapter("x", Path("a.gguf"), 0.5, Layers(2, 9))
+    assert parse_given("a.gguf:2-9") == GivenAdapter("a", Path("a.gguf"), 1.0, Layers(2, 9))
+    assert with_given("demo", "x=a.gguf, b.gguf:2", "c.gguf:0.5:1-3") == "demo+x+b+c"
     assert name_of(Path("Über Größe.GGUF")) == "ber-gr-e"
     for wrong in ("X=a.gguf", "con=a.gguf", "x=", "x=a.gguf:1001"):
         with pytest.raises(InvalidParameter):
             parse_given(wrong)
     with pytest.raises(InvalidParameter, match="same name"):
-        parse_all_given("a.gguf,b/a.gguf")
+        parse_all_given("a.gguf,b/a.gguf", None)
+    with pytest.raises(InvalidParameter, match="same name"):
+        parse_all_given("a.gguf", "b/a.gguf")
 
 
 def test_a_models_name_may_have_adapters_behind_it() -> None:
     assert composed("demo+pirate:0.5+x") == ("demo", (NamedAdapter("pirate", 0.5), NamedAdapter("x", None)))
     assert composed("hf.co/a/b:Q4_K_M+x") == ("hf.co/a/b:Q4_K_M", (NamedAdapter("x", None),))
-    for other in ("demo", "demo+", "+x", "./a+b.gguf", "demo+X", "demo+x:fast", "a+b/c"):
+    assert composed("demo+x:0.5:10-20+y:3-3") == (
+        "demo",
+        (NamedAdapter("x", 0.5, Layers(10, 20)), NamedAdapter("y", None, Layers(3, 3))),
+    )
+    for other in (
+        "demo+x:10-20:0.5",
+        "demo+x:0-3",
+        "demo",
+        "demo+",
+        "+x",
+        "./a+b.gguf",
+        "demo+X",
+        "demo+x:fast",
+        "a+b/c",
+    ):
         assert composed(other) is None
     with pytest.raises(InvalidParameter, match="at most 16"):
         composed("demo" + "+x" * 17)

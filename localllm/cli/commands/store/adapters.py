@@ -14,10 +14,11 @@ from localllm.cli.shared import report
 from localllm.errors import Cancelled, InvalidParameter, ModelNotFound
 from localllm.gguf.adapters import adapter_info
 from localllm.gguf.header import read_header
-from localllm.registry.adapters.names import checked_scale, name_of
+from localllm.registry.adapters.names import checked_layers, checked_scale, name_of
 from localllm.registry.adapters.shelf import Shelf
 from localllm.runtime.adapters import AdapterNames, KnownAdapter
 from localllm.settings.config import Settings
+from localllm.types import Layers
 
 Action = Literal["list", "add", "show", "remove", "convert", "merge"]
 NOTICEABLE_ROUNDING = 0.1
@@ -42,10 +43,19 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     digest: str
     path: str
     source: str = ""
+    layers: str | None = None
+    """The only ones that it changes, as FIRST-LAST."""
 
 
 def manage_adapters(
-    settings: Settings, action: Action, words: list[str], *, scale: float, type: str, as_json: bool
+    settings: Settings,
+    action: Action,
+    words: list[str],
+    *,
+    scale: float,
+    type: str,
+    as_json: bool,
+    layers: str | None = None,
 ) -> int:
     """Carry out the action; returns the exit code. Raises `LocalLLMError`s."""
     wanted = _USAGE.get(action)
@@ -65,10 +75,11 @@ def manage_adapters(
         removed = shelf.remove(words[0])
         report.say(f"localllm: removed {removed.name}, an adapter of {removed.base}")
         return report.OK
-    return _add(settings, *words, scale=checked_scale(str(scale)))
+    wanted_layers = None if layers is None else checked_layers(layers)
+    return _add(settings, *words, scale=checked_scale(str(scale)), layers=wanted_layers)
 
 
-def _add(settings: Settings, model: str, name: str, source: str, *, scale: float) -> int:
+def _add(settings: Settings, model: str, name: str, source: str, *, scale: float, layers: Layers | None) -> int:
     from localllm.cli.chat.interrupts import stopped_by_ctrl_c
     from localllm.cli.render.bars import Bar
     from localllm.registry.names.model_names import HubFile, HubRepo, parse
@@ -76,7 +87,7 @@ def _add(settings: Settings, model: str, name: str, source: str, *, scale: float
     shelf, base = Shelf(settings.data_dir), settings.sections().model_named(model)
     wanted = None if Path(source).expanduser().exists() else parse(source)
     if not isinstance(wanted, HubRepo | HubFile):
-        added = shelf.add(base, name, Path(source).expanduser(), scale)
+        added = shelf.add(base, name, Path(source).expanduser(), scale, layers=layers)
     else:
         from localllm.registry.adapters.pulled import pulled_adapter
 
@@ -91,7 +102,7 @@ def _add(settings: Settings, model: str, name: str, source: str, *, scale: float
 
             try:
                 with pulled_adapter(settings, wanted, on_bytes=count, cancel=cancel) as pulled:
-                    added = shelf.add(base, name, pulled.path, scale, source=pulled.source)
+                    added = shelf.add(base, name, pulled.path, scale, layers=layers, source=pulled.source)
             except Cancelled:
                 return report.INTERRUPTED
     report.say(
@@ -196,4 +207,5 @@ def _row(adapter: KnownAdapter) -> Row:
         digest=f"sha256:{adapter.digest}",
         path=str(adapter.path),
         source=adapter.source,
+        layers=None if adapter.layers is None else str(adapter.layers),
     )

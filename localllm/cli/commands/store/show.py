@@ -22,6 +22,7 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
     from localllm.cli.shared import formats
     from localllm.cli.shared.show_media import as_media_object, media_rows
     from localllm.cli.shared.tuned import as_object, rows_for
+    from localllm.registry.adapters.names import spelled
     from localllm.registry.header_reading import read_info
     from localllm.registry.projector_choice import useful_projector
     from localllm.registry.resolve import resolve
@@ -74,7 +75,7 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
     rows.append(("capabilities", abilities or "none by itself: it guesses for the model it was made for (--draft)"))
     rows += [] if manifest is None else _manifest_rows(manifest)
     if variant is not None:
-        rows.append(("adapters", ", ".join(f"{adapter.name}:{scale:g}" for adapter, scale in variant.adapters)))
+        rows.append(("adapters", ", ".join(spelled(each.name, scale, each.layers) for each, scale in variant.adapters)))
     rows += own_rows(settings, file.id) + rows_for(settings, file.path)
     width = max(len(name) for name, _ in rows)
     columns = report.screen_columns()
