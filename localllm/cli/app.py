@@ -22,6 +22,7 @@ from localllm.cli.options import (
     fit,
     manage,
     model_settings,
+    recommend,
     rpc_worker,
     transcribe,
     tune,
@@ -300,7 +301,7 @@ COMMANDS.update(
     stop=stop,
 )
 app_command.add_to(COMMANDS)
-COMMANDS.update(fit=fit.fit)
+COMMANDS.update(recommend=recommend.recommend, fit=fit.fit)
 COMMANDS["set"] = model_settings.set_
 COMMANDS.update(tune=tune.tune)
 manage.add_to(COMMANDS)

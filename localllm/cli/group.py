@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 COMMANDS: dict[str, Callable[..., None]] = {}
 """Name -> function, in the order of the help."""
 EVERYDAY = (
-    "run", "serve", "app", "launch", "pull", "list", "search", "show", "rm", "ps", "stop", "fit", "doctor", "help",
+    "run", "serve", "app", "launch", "recommend", "pull", "list", "search", "show", "rm", "ps", "stop", "fit", "doctor",
+    "help",
 )  # fmt: skip
 """Those that the short help describes."""
 HABITS = {

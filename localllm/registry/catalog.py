@@ -11,13 +11,25 @@ import difflib
 import functools
 import importlib.resources
 import tomllib
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 Kind = Literal["chat", "code", "vision", "audio", "embedding", "reranker"]
 
 MAX_SUGGESTIONS = 3
+Count = Annotated[int, msgspec.Meta(gt=0)]
+
+
+class Score(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a published test says about a model."""
+
+    measure: str
+    """The test: `MMLU-Pro`."""
+    score: Annotated[float, msgspec.Meta(ge=0, le=100)]
+    """In percent; more is better."""
+    source: str
+    """The address of the page that states it."""
 
 
 class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,18 +49,28 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     size_bytes: int
     """Approximate size of the model's file in `quant`, without its projector."""
     num_parameters: int
+    active_parameters: Count | None = None
+    """Those that compute each token, of a model with experts; None: all."""
     context_length: int
     """Context length in tokens, as published by the model's maker."""
+    kv_bytes_per_token: Count | None = None
+    """Size of the keys and values of one token in f16, in the layers that attend to all earlier ones; None: unknown."""
     license: str
     """SPDX identifier where there is one, else the licence's name."""
     description: str
     draft: str | None = None
     """The id of a smaller entry with the same vocabulary that can serve as its draft model."""
+    quality: tuple[Score, ...] = ()
+    """By which `localllm recommend` ranks it; at most one of each measure."""
 
     @property
     def id(self) -> str:
         """The full name of this entry, as a user types it."""
         return f"{self.name}:{self.tag}"
+
+    def scored(self, measure: str) -> Score | None:
+        """Its score in that test, if one was found."""
+        return next((each for each in self.quality if each.measure == measure), None)
 
 
 class Catalog(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -185,3 +185,14 @@ def test_settings_that_cannot_work_are_named(settings: Settings, changed: dict[s
     with pytest.raises(InvalidParameter, match=param) as caught:
         plan(msgspec.structs.replace(settings, **changed))
     assert caught.value.param == param
+
+
+def test_a_list_may_say_how_good_and_how_fast_a_model_is(settings: Settings, hub: HubServer) -> None:
+    score = '{ measure = "MMLU-Pro", score = 12, source = "https://models.example/tiny" }'
+    text = f"{LIST}active_parameters = 500000\nkv_bytes_per_token = 4096\nquality = [{score}]\n"
+    publish(hub, text, signed(text))
+    plan(settings)
+    found = catalog.load().find("tiny")
+    assert found is not None
+    assert found.active_parameters == 500_000
+    assert (found.scored("MMLU-Pro"), found.scored("MMMU-Pro")) == (found.quality[0], None)

@@ -71,7 +71,7 @@ def run_model(options: RunOptions) -> int:
     settings = config.load(options.load)
     model = settings.sections().model_named(options.model or last_model.last(settings.data_dir))
     if options.model is None:
-        report.say(f"localllm: {model}")
+        report.say(f"localllm: {model}{_advice(model, settings)}")
     interactive = options.prompt is None and sys.stdin.isatty()
     attachments = Attachments(Bounds.of(settings))
     attached = [attachments.open(each, "image") for each in options.images]
@@ -117,6 +117,15 @@ def run_model(options: RunOptions) -> int:
                     attached=attached,
                 )
             return _answer(talk, prompt, options, attached=attached, verbose=settings.verbose)
+
+
+def _advice(model: str, settings: Settings) -> str:
+    """Where to find a real model, if there is none on this machine."""
+    from localllm.registry.listing import store_of
+
+    if model != last_model.DEFAULT or store_of(settings.data_dir).scan()[0]:
+        return ""
+    return ", the tiny bundled model; `localllm recommend` names better ones for this machine"
 
 
 def _suggest_runtime(settings: Settings) -> None:

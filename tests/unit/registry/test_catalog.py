@@ -11,6 +11,7 @@ import pytest
 from localllm.gguf.tables import BLOCK_TYPES
 from localllm.registry import catalog
 from localllm.registry.catalog import Catalog, CatalogEntry, Kind
+from localllm.registry.offers.recommending import PURPOSES
 from localllm.types.upstream import FILE_TYPES
 from tests.each import each
 
@@ -80,6 +81,29 @@ def test_every_entry_says_what_it_is(entry: CatalogEntry) -> None:
     assert entry.description == entry.description.strip().rstrip(".")
     assert "\n" not in entry.description
     assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9 .+-]+", entry.license)
+
+
+@every_entry
+def test_scores_are_of_known_measures_and_name_their_source(entry: CatalogEntry) -> None:
+    measures = [each.measure for each in entry.quality]
+    assert len({*measures}) == len(measures)
+    assert {*measures} <= {purpose.measure for purpose in PURPOSES.values()}
+    for score in entry.quality:
+        assert re.fullmatch(r"https://[\w.-]+/[\w./-]+", score.source)
+
+
+@every_entry
+def test_figures_of_computing_are_plausible(entry: CatalogEntry) -> None:
+    """Few models have keys and values in more than 64 layers, or of more than 32 heads of 64 numbers in 24."""
+    assert (entry.active_parameters or 1) < entry.num_parameters
+    assert 2_000 < (entry.kv_bytes_per_token or 4096) <= 4 * 64 * 8 * 128
+
+
+def test_most_models_that_chat_or_embed_have_a_score() -> None:
+    for use, least in {"chat": 0.5, "vision": 0.5, "embed": 0.4}.items():
+        purpose = PURPOSES[use]  # type: ignore[index]
+        meant = [entry for entry in CARRIED.entries if entry.kind in purpose.kinds]
+        assert sum(entry.scored(purpose.measure) is not None for entry in meant) >= least * len(meant), use
 
 
 @every_name
@@ -225,6 +249,12 @@ def test_suggestions_are_few_and_none_for_what_is_like_nothing(small: Catalog) -
         ('tag = "30m"', 'tga = "30m"', "tga|tag"),
         ("size_bytes = 32", 'size_bytes = "32"', "Expected `int`.*size_bytes"),
         ("[[model]]", "[[models]]", "model"),
+        ('tag = "30m"', 'tag = "30m"\nactive_parameters = 0', "Expected `int` >= 1.*active_parameters"),
+        (
+            'tag = "30m"',
+            'tag = "30m"\nquality = [{ measure = "M", score = 101, source = "https://a.example/b" }]',
+            "Expected `float` <= 100.*quality",
+        ),
     ],
 )
 def test_a_slip_in_the_file_is_an_error_that_says_where(old: str, new: str, complaint: str) -> None:
