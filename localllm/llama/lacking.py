@@ -16,16 +16,19 @@ GUESSES = "guesses from hidden states (MTP, EAGLE-3, DFlash, assistants)"
 QUANTIZE = "`localllm quantize`"
 EXPERT_CACHE = "the expert cache (moe_cache_mb)"
 MEDIA = "pictures and sound (libmtmd)"
+SHORT_EMBEDDING = "embedding that leaves out the output head, which is faster"
 
 
 def lacking(library: Library) -> tuple[str, ...]:
     """For people; empty: nothing is known to be missing."""
-    functions = next_symbols.find(library.api)
+    functions, known = next_symbols.find(library.api), library.known
     missing = {
         GUESSES: functions is None or not functions.reads_layers,
         QUANTIZE: not is_there(library.api, "llama_model_quantize"),
         EXPERT_CACHE: any(device.kind in GPU_KINDS for device in library.devices())
         and not hasattr(library.api.llama_context_default_params(), context.EXPERT_CACHE),
         MEDIA: bool(why_no_media(library)),
+        f"projectors of type {' and '.join(known.unknown_projectors)}": bool(known.unknown_projectors),
+        SHORT_EMBEDDING: not known.switches_embeddings,
     }
     return tuple(what for what, is_missing in missing.items() if is_missing)

@@ -27,11 +27,11 @@ from localllm.llama import library
 from localllm.llama.backend import AS_SUPPORTED, LlamaBackend, open_backend
 from localllm.llama.context import Attention, Batching, KvMemory
 from localllm.llama.drafts.making import maker_of
-from localllm.llama.drafts.next_symbols import find
 from localllm.llama.drafts.nextn import LlamaHeads
 from localllm.llama.drafts.target_vectors import KeptVectors, TargetVectors
 from localllm.llama.model import LlamaModel
 from localllm.types import KvType, ResolvedSampling, SourceName, Speculative
+from tests.llama.needs import guess_functions
 from tests.llama.test_drafts import GREEDY, SAMPLINGS, AlwaysWorth, Generous, prompts, seen
 from tests.llama.test_interrupts import stop_after
 from tests.samplers import sampler
@@ -114,8 +114,7 @@ def opened_heads(
     loaded: library.Library, path: Path, *, snapshots: int = 5, heads_ctx: int = CTX, ubatch: int | None = None
 ) -> Iterator[Headed]:
     """A model with NextN layers of its own."""
-    functions = find(loaded.api)
-    assert functions is not None
+    functions = guess_functions(loaded)
     model = LlamaModel(loaded, path, gpu_layers=0, devices=(), must_offload=False, has_heads=True)
     target = open_backend(
         loaded,
@@ -152,8 +151,7 @@ def opened_draft(
     attention: Attention = AS_SUPPORTED,
 ) -> Iterator[Headed]:
     """`known`: what other drafts of this target know of it."""
-    functions, head = find(loaded.api), read_model_info(path).draft_head
-    assert functions is not None
+    functions, head = guess_functions(loaded), read_model_info(path).draft_head
     assert head is not None
     assert head.problem == ""
     models = [LlamaModel(loaded, each, gpu_layers=0, devices=(), must_offload=False) for each in (target_path, path)]

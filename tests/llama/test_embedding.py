@@ -10,10 +10,12 @@ import pytest
 
 from localllm.engine.backend import BackendError, Piece, Vectors
 from localllm.llama.embedding import LlamaEmbedder
+from localllm.llama.lacking import SHORT_EMBEDDING
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.tokens.vocab import Vocab
 from localllm.types import Pooling
+from tests.llama.needs import needs
 from tests.models import families
 from tests.models.bert import NumpyBert
 from tests.models.maker import write_llama
@@ -126,8 +128,7 @@ def test_a_text_in_pieces_gives_what_it_gives_whole(models: Models, name: str, p
 def test_without_the_output_head_vectors_are_the_same(
     models: Models, name: str, pooling: Pooling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not models.library.known.switches_embeddings:
-        pytest.skip("this llama.cpp computes the head")
+    needs(models.library, SHORT_EMBEDDING)
     pieces = whole([text for text in TEXTS if max(text) < 250])
     short = models.embedder(name, pooling)
     assert short._hidden is not None, "the head is skipped"

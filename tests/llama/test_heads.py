@@ -28,6 +28,7 @@ from tests.llama.guessing import (
     opened_heads,
     turns,
 )
+from tests.llama.needs import guess_functions
 from tests.llama.test_drafts import SAMPLINGS, prompts
 from tests.models import families
 from tests.models import headed as headed_models
@@ -201,5 +202,5 @@ def test_a_library_without_the_functions_is_found_out(loaded_library: library.Li
 
         _lib = object()
 
-    assert find(loaded_library.api) is not None
+    guess_functions(loaded_library)
     assert find(Bare()) is None

@@ -14,13 +14,13 @@ from localllm.gguf.rules.nextn import FORMS
 from localllm.llama import library
 from localllm.llama.backend import open_backend
 from localllm.llama.context import Batching, KvMemory
-from localllm.llama.drafts.next_symbols import find
 from localllm.llama.drafts.nextn import LlamaHeads
 from localllm.llama.drafts.target_vectors import KeptVectors
 from localllm.llama.model import LlamaModel
 from localllm.planning.nextn_heads import BATCH_TOKENS, OUTPUTS, heads_bytes
 from localllm.planning.plan import memory_bytes, plan
 from localllm.types.load_options import LoadOptions
+from tests.llama.needs import guess_functions
 from tests.llama.planned import allocated_mib, planned_backend
 from tests.models import families, headed
 from tests.models.headed import write_headed
@@ -88,8 +88,7 @@ def test_the_plan_of_heads_is_what_llama_cpp_allocates(
 ) -> None:
     """Keys and values to the byte, or fewer where the layer has a window; buffers as others of a small model."""
     info, options = read_model_info(paths[architecture]), LoadOptions(ctx=1024, slots=4, flash_attn="off")
-    functions = find(loaded_library.api)
-    assert functions is not None
+    functions = guess_functions(loaded_library)
     assert not info.no_heads
     model = LlamaModel(
         loaded_library, paths[architecture], gpu_layers=0, devices=(), must_offload=False, has_heads=True

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from localllm.errors import LoadFailed
+from localllm.llama.lacking import MEDIA
 from localllm.llama.library import Library
 from localllm.llama.media.opening import open_media, why_no_media
 from localllm.llama.media.projector import Pixels, Projector, RowsChunk, Samples, TextChunk
+from tests.llama.needs import needs
 from tests.models.media import MediaModel, MediaModelKind
 
 WIDTH = 64
@@ -22,7 +24,7 @@ def _opened(library: Library, model: MediaModel) -> Projector:
     if why_no_media(library):
         with pytest.raises(LoadFailed, match="reads text only"):
             open_media(library)
-        pytest.skip("this llama.cpp has no libmtmd")
+    needs(library, MEDIA)
     return Projector(library, model.model, model.projector, kind=model.kind)
 
 

@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from localllm.cli.commands.store.quantize import quantize_model
 from localllm.errors import Cancelled, DiskFull, InvalidModelFile, InvalidParameter, LoadFailed, ModelNotFound
 from localllm.gguf import read_header, read_model_info
-from localllm.llama.lacking import QUANTIZE, lacking
+from localllm.llama.lacking import QUANTIZE
 from localllm.llama.library import Library
 from localllm.llama.quantizing import quantize
 from localllm.llama.quantizing.imatrix import read_imatrix
@@ -37,6 +37,7 @@ from localllm.settings.config import Settings
 from localllm.types.quantization import NAMES, NEED_IMPORTANCE, Job, Step, type_of
 from localllm.types.upstream import FILE_TYPES
 from tests.foreign_stores import write_adapter, write_projector
+from tests.llama.needs import needs
 from tests.models.maker import shards_of, write_llama
 from tests.waiting import until
 
@@ -49,8 +50,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def loaded_library(loaded_library: Library) -> Library:
-    if QUANTIZE in lacking(loaded_library):
-        pytest.skip("this llama.cpp cannot quantize")
+    needs(loaded_library, QUANTIZE)
     return loaded_library
 
 

@@ -30,6 +30,8 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
     """For people."""
     switches_embeddings: bool = True
     """Whether `llama_set_embeddings` may change what a context computes after its first batch; 0.7.0 then crashes."""
+    unknown_projectors: tuple[str, ...] = ()
+    """Types of projectors that localllm knows and its libmtmd does not."""
     structs: dict[str, tuple[int | tuple[str, str], ...]]
     """Name -> its size in bytes on 64-bit systems, then name and type of each field."""
     tables: dict[str, tuple[str, ...]]
