@@ -61,6 +61,12 @@ def unpacked(state: State) -> list[int]:
     return tokens
 
 
+class _Saved(bytes):
+    """A state that knows what its cells were computed under."""
+
+    under: list[AdapterSet | None]
+
+
 class FakeRows:
     """Implements `RowSource`: rows that say which they are, once they `come`."""
 
@@ -209,8 +215,10 @@ class FakeBackend:
         self.missing_adapter = ""
         self.sets: list[AdapterSet] = []
         """What was in force in each batch."""
-        self._under: dict[int, AdapterSet] = {}
-        """What each slot's cells were computed under, as far as that is known."""
+        self.under: list[list[AdapterSet | None]] = [[] for _ in range(num_slots)]
+        """What each cell was computed under, as far as that is known; there may be more than the slot has cells."""
+        self.has_activations = False
+        """Whether sets may change within a slot."""
         self._ends_at = ends_at
         self._fails_at_step = fails_at_step
         self._poison = poison
@@ -269,6 +277,7 @@ class FakeBackend:
         assert not any(slot in copy for copy in self.pending), "its cells are not there yet"
         del self.held[slot][keep : keep + drop]
         del self._ids[slot][keep : keep + drop]
+        del self.under[slot][keep : keep + drop]
         assert keep == outside(keep, self.extents[slot]), "half a picture"
         assert keep + drop == outside(keep + drop, self.extents[slot]), "half a picture"
         behind = [one for one in self.extents[slot] if one.start >= keep + drop]
@@ -296,7 +305,7 @@ class FakeBackend:
         assert source != slot
         assert length <= len(self.held[source])
         self.copies.append((source, slot, length))
-        self._under[slot] = self._under.get(source, self.in_force)
+        self.under[slot] = self.under[source][:length]
         if self.can_rewind:
             self._ids[slot] = self._ids[source][:length]
             if self.num_cells is None:
@@ -311,7 +320,9 @@ class FakeBackend:
     def save(self, slot: int) -> bytes:
         assert not self._computes
         assert not any(target == slot for _, target in self.pending), "its cells are not there yet"
-        return packed(self.held[slot])
+        saved = _Saved(packed(self.held[slot]))
+        saved.under = self.under[slot][: len(self.held[slot])]
+        return saved
 
     def state_bytes(self, slot: int) -> int:
         return len(self.held[slot])
@@ -321,7 +332,7 @@ class FakeBackend:
         assert not any(source == slot for source, _ in self.pending), "a copy from there is still to come"
         assert len(state) == length
         self._replaced(slot)
-        self._under.pop(slot, None)
+        self.under[slot] = list(state.under) if isinstance(state, _Saved) else [None] * length
         self.held[slot] = unpacked(state)
         self.extents[slot] = tuple(extents)
         assert [token < 0 for token in self.held[slot]].count(True) >= sum(
@@ -381,11 +392,12 @@ class FakeBackend:
         else:
             computed = self._until_interrupted(segments, within_s)
         for segment in computed:
-            cells = self.held[segment.slot]
-            under = self._under.setdefault(segment.slot, self.in_force) if cells else self.in_force
-            assert under == self.in_force, "a prefix that was computed under other adapters"
-            self._under[segment.slot] = self.in_force
+            cells, under = self.held[segment.slot], self.under[segment.slot]
             assert segment.start == len(cells), "a gap or an overlap in the positions"
+            del under[len(cells) :]
+            same = not under or under[-1] in (None, self.in_force)
+            assert same or self.has_activations, "a prefix that was computed under other adapters"
+            under += [self.in_force] * len(segment.tokens)
             cells.extend(segment.tokens)
             extent = segment.media and segment.media.extent
             if extent and extent.start == segment.start and segment.tokens:

@@ -7,7 +7,7 @@
 
 No phases: prefill and decode are both "compute what is pending". Tokens that a step computes after the last one,
 guessed or forced, do not belong to the sequence until they are taken. Some of the prompt's tokens are media rows
-(`spans`). Knows nothing of sampling.
+(`spans`); from some token on, one more adapter may work (`requests.activation`). Knows nothing of sampling.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from localllm.engine.answers.lines import LineRules
 from localllm.engine.answers.text import TextStream
 from localllm.engine.cache.held import NOWHERE, SlotRecord
 from localllm.engine.media import Span
+from localllm.engine.requests.adapters import AdapterSet
 from localllm.engine.requests.prefill_reports import PromptReports
 from localllm.engine.requests.terms import Request
 from localllm.engine.spans import NO_SPANS, Spans
@@ -69,8 +70,10 @@ class SequenceProgress:
     def __init__(self, request: Request) -> None:
         self.tokens = list(request.prompt)
         self.num_prompt = len(self.tokens)
-        self.prompt = np.asarray(self.tokens, np.int32)
-        """What other prompts are compared with."""
+        self._adapters = request.adapters
+        self.activation = request.activation
+        self.prompt = np.asarray(self.cache_ids(), np.int32)
+        """What other prompts, and what is cached, are compared with: the cache's ids."""
         self.spans = Spans(request.spans) if request.spans else NO_SPANS
         self._wanted: set[int] = set()
         """Starts of the spans whose rows were requested."""
@@ -89,6 +92,8 @@ class SequenceProgress:
         reuse = request.reuse
         self.pauses = {self.num_prompt - 1} if reuse.cache_prompt and not reuse.pauses else set(reuse.pauses)
         """Where it stops for a checkpoint, if its memory needs them."""
+        if self.activation is not None and reuse.cache_prompt:
+            self.pauses.add(self.activation.start)  # from there, the base and other adapters can go on
         if self.spans:
             self.pauses = {self.spans.outside(pause) for pause in self.pauses}
             if reuse.cache_prompt:
@@ -130,10 +135,35 @@ class SequenceProgress:
 
     @property
     def num_next(self) -> int:
-        """Of these, those that one decode can take: tokens up to a span, or the rows of one."""
-        if not self.spans:
-            return len(self.tokens) - self.held.length
-        return self.spans.num_alike(self.held.length, len(self.tokens))
+        """Of these, those that one decode can take: under one set of adapters, and tokens up to a span, or the rows of
+        one."""
+        length, end = self.held.length, len(self.tokens)
+        if self.activation is not None and length < self.activation.start:
+            end = self.activation.start
+        return self.spans.num_alike(length, end) if self.spans else end - length
+
+    @property
+    def num_alike_before(self) -> int:
+        """How many tokens directly before the next one a decode could take with it."""
+        length = self.held.length
+        count = self.spans.tokens_before(length) if self.spans else length
+        if self.activation is not None and length >= self.activation.start:
+            return min(count, length - self.activation.start)
+        return count
+
+    @property
+    def adapters(self) -> AdapterSet:
+        """What its next token is computed under."""
+        return self.adapters_at(self.held.length)
+
+    def adapters_at(self, index: int) -> AdapterSet:
+        """What the token at this index is computed under."""
+        return self._adapters if self.activation is None else self.activation.under(self._adapters, index)
+
+    def cache_ids(self, start: int = 0, end: int | None = None) -> list[int]:
+        """The ids by which the KV cache knows the tokens `[start, end)`."""
+        tokens = self.tokens[start:end]
+        return tokens if self.activation is None else self.activation.ids(start, tokens)
 
     @property
     def next_span(self) -> Span | None:
@@ -216,7 +246,7 @@ class SequenceProgress:
         self.held, self.state, self.stays_until_s = NOWHERE, state, -math.inf
         if state is None:
             self.must_recompute()
-            self.prompt = np.asarray(self.tokens, np.int32)
+            self.prompt = np.asarray(self.cache_ids(), np.int32)
 
     def resumed(self, held: SlotRecord) -> None:
         """It has entered a slot again. What is told of its prompt and its wait stays."""
@@ -239,6 +269,8 @@ class SequenceProgress:
         del self.tokens[keep : keep + drop]
         self.prompt = self.prompt[:keep]
         self.spans = self.spans.shifted(keep, drop)
+        if self.activation is not None:
+            self.activation = self.activation.shifted(keep, drop)
         self.num_shifted += drop
         self.num_prefill = 0
 

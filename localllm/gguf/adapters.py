@@ -17,7 +17,7 @@ from localllm.gguf.cursor import invalid_file
 from localllm.gguf.header import Header, TensorInfo, read_header
 from localllm.gguf.kinds import text_of
 from localllm.gguf.shards import read_all_shards
-from localllm.gguf.tables import FLOAT32
+from localllm.gguf.tables import ARRAY, FLOAT32, UINT32
 from localllm.types import AdapterInfo, Layers
 
 PARTS = (".lora_a", ".lora_b")
@@ -25,6 +25,8 @@ TYPES = ("F32", "F16", "BF16", "Q8_0")
 """Types that converters write; with others llama.cpp may find no kernel and end its process."""
 MAX_RANK = 8192
 EMBEDDING, OUTPUT = "token_embd.weight", "output.weight"
+INVOCATION = "adapter.alora.invocation_tokens"
+MAX_INVOCATION_TOKENS = 1024
 UNSUPPORTED_BASES = ("NVFP4",)
 """Types of base tensors for which llama.cpp asserts that no adapter changes them."""
 
@@ -70,6 +72,9 @@ def check_adapter(header: Header, base: Sequence[Header]) -> AdapterInfo:
     tensors = {tensor.name: tensor for each in base for tensor in each.tensors}
     for name, pair in _pairs(header).items():
         _check_pair(header, name, pair, tensors)
+    embedding = tensors.get(EMBEDDING)
+    if found.invocation and embedding is not None and max(found.invocation) >= embedding.dims[1]:
+        _fail(header, f"{INVOCATION} has a token that the base, with {embedding.dims[1]:,}, does not have", INVOCATION)
     return found
 
 
@@ -85,9 +90,6 @@ def adapter_info(header: Header) -> AdapterInfo:
     architecture = text_of(header, "general.architecture")
     if architecture is None:
         _fail(header, "general.architecture is missing")
-    if "adapter.alora.invocation_tokens" in header.metadata:
-        reason = "it is an activated adapter (aLoRA), which works only behind its invocation tokens; not supported yet"
-        _fail(header, reason, "adapter.alora.invocation_tokens")
     pairs = _pairs(header)
     return AdapterInfo(
         architecture=architecture,
@@ -97,6 +99,7 @@ def adapter_info(header: Header) -> AdapterInfo:
         rank=max(_rank(name, pair) for name, pair in pairs.items()),
         num_matrices=len(pairs),
         size_bytes=sum(tensor.n_bytes for tensor in header.tensors),
+        invocation=_invocation(header),
     )
 
 
@@ -107,6 +110,25 @@ def _alpha(header: Header) -> float:
     if entry.type != FLOAT32 or not isinstance(entry.value, float) or not math.isfinite(entry.value):
         _fail(header, "adapter.lora.alpha is not a finite 32-bit floating point number", "adapter.lora.alpha")
     return entry.value
+
+
+def _invocation(header: Header) -> tuple[int, ...]:
+    """The tokens from which on an activated adapter works; llama.cpp reads unsigned 32-bit numbers."""
+    entry = header.metadata.get(INVOCATION)
+    if entry is None:
+        return ()
+    if entry.type != ARRAY or _item_type(header, entry.offset, INVOCATION) != UINT32:
+        _fail(header, f"{INVOCATION} is not an array of unsigned 32-bit numbers", INVOCATION)
+    if not isinstance(entry.value, tuple) or len(entry.value) > MAX_INVOCATION_TOKENS:
+        _fail(header, f"{INVOCATION} has more than {MAX_INVOCATION_TOKENS:,} tokens", INVOCATION)
+    return tuple(each for each in entry.value if isinstance(each, int))
+
+
+def _item_type(header: Header, offset: int, key: str) -> int:
+    """Of an array, whose key begins at that byte: its length, the key, the value's type, then the items'."""
+    with open(header.path, "rb") as file:
+        file.seek(offset + 8 + len(key) + 4)
+        return int.from_bytes(file.read(4), "little")
 
 
 def _pairs(header: Header) -> dict[str, _Pair]:

@@ -233,7 +233,9 @@ class AdapterNames:
         ]
         for adapter in dict.fromkeys(adapter for each in made for adapter in each.adapters or ()):
             await self._check_file(Path(adapter.path), adapter.digest, adapter.layers, base_path)
-        return [msgspec.structs.replace(each, adapters=tuple(map(self._sized, each.adapters or ()))) for each in made]
+        return [
+            msgspec.structs.replace(each, adapters=tuple(map(self._as_checked, each.adapters or ()))) for each in made
+        ]
 
     def numbered(self, base: str, asked: Sequence[NumberedAdapter]) -> tuple[AppliedAdapter, ...]:
         """Adapters of a model by their places in `of`. Raises `InvalidParameter`."""
@@ -308,9 +310,10 @@ class AdapterNames:
         self._infos[digest] = self._checked[key]
         return self._checked[key]
 
-    def _sized(self, adapter: AppliedAdapter) -> AppliedAdapter:
-        """With the size that its file was found to have."""
-        return msgspec.structs.replace(adapter, size_bytes=self._infos[adapter.digest].size_bytes)
+    def _as_checked(self, adapter: AppliedAdapter) -> AppliedAdapter:
+        """With what its file was found to be."""
+        info = self._infos[adapter.digest]
+        return msgspec.structs.replace(adapter, size_bytes=info.size_bytes, invocation=info.invocation)
 
 
 def _known(shelf: Shelf, stored: StoredAdapter) -> KnownAdapter:

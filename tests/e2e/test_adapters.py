@@ -20,6 +20,7 @@ from localllm.gguf.control_vectors import write_control_vector
 from localllm.gguf.info import read_model_info
 from localllm.registry.resolve import carried
 from localllm.types.states import AdapterStatus
+from tests.models.activated import write_activated
 
 PIRATE = carried("demo-pirate-lora.gguf")
 ASK = [{"role": "user", "content": "What can you do?"}]
@@ -207,3 +208,29 @@ def test_control_vectors_of_files_may_be_limited_to_layers(home: Path, tmp_path:
         command = [sys.executable, "-m", "localllm", *words, *options]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert expected in done.stdout + done.stderr
+
+
+def test_an_activated_adapter_works_behind_its_tokens_and_shares_the_bases_prefix(home: Path, tmp_path: Path) -> None:
+    system = {"role": "system", "content": "You are kind and brief, and you like long walks. " * 6}
+    with LLM("demo", threads=1, slots=1, home=home) as llm:
+        tokens = llm.tokenize("What can you do?", add_special=False)
+        judge = str(write_activated(PIRATE, tmp_path / "judge.gguf", tokens))
+
+        def asked(question: str, adapters: str | None) -> tuple[str, int, tuple[str, ...]]:
+            messages = [system, {"role": "user", "content": question}]
+            answer = llm.chat(messages, temperature=0, max_tokens=20, adapters=adapters)
+            return answer.text, answer.finish.usage.cached_tokens, answer.notes
+
+        plain, _, notes = asked("What can you do?", None)
+        judged, shared, judged_notes = asked("What can you do?", judge)
+        assert "Arr" in judged
+        assert "Arr" not in plain
+        assert notes == judged_notes == ()
+        assert shared >= len(llm.tokenize(system["content"]))
+        again, own, _ = asked("What can you do?", judge)
+        assert (again, own > shared + len(tokens)) == (judged, True)
+        assert asked("What can you do?", None)[:2] == (plain, shared)
+        text, cached, notes = asked("How are you?", judge)
+        assert cached >= shared
+        assert "its invocation tokens are not in the prompt" in notes[0]
+        assert text == asked("How are you?", None)[0]

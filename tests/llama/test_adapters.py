@@ -30,6 +30,7 @@ from localllm.types.states import AdapterStatus
 from tests.draining import drain
 from tests.llama.test_kv_reuse import opened
 from tests.models import families
+from tests.models.activated import add_invocation
 from tests.models.builder import Builder
 from tests.models.families import write_lora
 from tests.samplers import sampler
@@ -208,13 +209,15 @@ CHANGED = ("attn_q", "attn_output", "ssm_in", "ssm_out", "ffn_down", "ffn_down_e
 """Matrices that some architecture has."""
 
 
-def write_for(base: Path, path: Path, *, seed: int, rank: int = 4) -> Path:
+def write_for(base: Path, path: Path, *, seed: int, rank: int = 4, invocation: tuple[int, ...] = ()) -> Path:
     """A random adapter for any model."""
     header = read_header(base)
     with Builder(path, text_of(header, "general.architecture") or "", seed=seed) as adapter:
         adapter.writer.add_type("adapter")
         adapter.key("adapter.type", "lora")
         adapter.key("adapter.lora.alpha", float(rank))
+        if invocation:
+            add_invocation(adapter.writer, invocation)
         for tensor in header.tensors:
             if len(tensor.dims) > 1 and tensor.name.split(".")[-2] in CHANGED:
                 rows, columns, *more = tensor.dims

@@ -2,8 +2,8 @@
 tier.
 
 A domain is the cache salt of a request and the set of adapters that it is computed under. Anything else that changes
-the keys of equal tokens, or must keep them apart, becomes a part of the digest. Media do not: their ids are made from
-their content.
+the keys of equal tokens, or must keep them apart, becomes a part of the digest. Media do not, since their ids are made
+from their content, nor do adapters that begin to work within a prompt (`requests.activation`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from typing import NamedTuple
 
-from localllm.engine.requests.adapters import NO_ADAPTERS, AdapterSet
+from localllm.engine.requests.adapters import NO_ADAPTERS, AdapterSet, described
 
 
 class Domain(NamedTuple):
@@ -28,12 +28,8 @@ class Domain(NamedTuple):
         data = cache_salt.encode("utf-8", "surrogatepass")
         if not adapters:
             return cls(hashlib.blake2b(data, digest_size=16, person=b"localllm.salt").hexdigest())
-        made = hashlib.blake2b(digest_size=16, person=b"adapter sets")
-        for each in adapters:
-            layers = "" if each.layers is None else f" {each.layers}"
-            made.update(f"{each.digest} {each.scale.hex()}{layers}\n".encode())
-        made.update(b"\n" + data)
-        return cls(made.hexdigest())
+        data = described(adapters) + b"\n" + data
+        return cls(hashlib.blake2b(data, digest_size=16, person=b"adapter sets").hexdigest())
 
 
 COMMON = Domain()

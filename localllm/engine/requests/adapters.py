@@ -24,6 +24,14 @@ AdapterSet = tuple[ScaledAdapter, ...]
 NO_ADAPTERS: AdapterSet = ()
 
 
+def described(adapters: AdapterSet) -> bytes:
+    """The same for equal sets only: what digests of them are made of."""
+    lines = (
+        f"{each.digest} {each.scale.hex()}" + ("" if each.layers is None else f" {each.layers}") for each in adapters
+    )
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
 def adapter_set(adapters: Iterable[ScaledAdapter]) -> AdapterSet:
     """The set that these make together: scales of the same adapter, in the same layers, add up."""
     scales: dict[tuple[str, tuple[int, ...]], ScaledAdapter] = {}

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from localllm.engine.cache.domain import COMMON, Domain
 from localllm.engine.media import Span
+from localllm.engine.requests.activation import Activation
 from localllm.engine.requests.adapters import NO_ADAPTERS, AdapterSet
 from localllm.types import Detail, Lines, ResolvedSampling
 
@@ -100,7 +101,9 @@ class Request:
     spans: Tokens[Span] = ()
     """The media rows of the prompt, in order."""
     adapters: AdapterSet = NO_ADAPTERS
-    """What it is computed under; a part of its domain."""
+    """What it is computed under; a part of its domain, except for an adapter with an `activation`."""
+    activation: Activation | None = None
+    """Where one of them begins to work; None: all work from the beginning."""
     max_tokens: int | None = None
     """The most tokens of the answer; None: as many as fit."""
     ending: Ending = ENDING

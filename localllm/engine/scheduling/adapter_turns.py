@@ -60,14 +60,14 @@ class AdapterTurns:
     def in_turn(self, running: list[Sequence], cost: StepCost, now_s: float, *, holds: bool) -> list[Sequence]:
         """Those of the set whose turn the next step is. `holds`: the current set has just begun something that ends
         with its next step."""
-        if not running or all(each.request.adapters == running[0].request.adapters for each in running):
+        if not running or all(each.progress.adapters == running[0].progress.adapters for each in running):
             self._is_shared = False  # whoever comes next need not wait for a slice to end
             return running
         sets: dict[AdapterSet, list[Sequence]] = {}
         for sequence in running:
             progress = sequence.progress
             if progress.num_pending and not progress.lacks_rows:
-                sets.setdefault(sequence.request.adapters, []).append(sequence)
+                sets.setdefault(progress.adapters, []).append(sequence)
         was_shared, self._is_shared = self._is_shared, len(sets) > 1
         if not sets:
             return running
@@ -135,7 +135,7 @@ def _runs(slots: Many[int]) -> list[list[int]]:
 
 
 def _of(running: Many[Sequence], adapters: AdapterSet) -> list[Sequence]:
-    return [sequence for sequence in running if sequence.request.adapters == adapters]
+    return [sequence for sequence in running if sequence.progress.adapters == adapters]
 
 
 def _rank(sequences: Many[Sequence]) -> tuple[int, float]:

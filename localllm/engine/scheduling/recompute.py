@@ -93,5 +93,4 @@ def most_again(sequence: Sequence) -> int:
     log-probabilities are wanted."""
     if not sequence.progress.is_prefilling or sequence.progress.num_shifted or sequence.wants_scores:
         return 0
-    progress = sequence.progress
-    return progress.spans.tokens_before(progress.num_computed) if progress.spans else progress.num_computed
+    return sequence.progress.num_alike_before

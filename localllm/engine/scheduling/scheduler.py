@@ -305,10 +305,8 @@ class Scheduler:
         Tokens after the sequence's own belong to no sequence until they are taken: see `advance`.
         """
         progress = sequence.progress
-        tokens, end = segment.tokens, segment.start + len(segment.tokens)
-        if end > progress.num_tokens:
-            tokens = tokens[: progress.num_tokens - end]
-        self.kv.written(segment.slot, segment.start, tokens)
+        end = min(segment.start + len(segment.tokens), progress.num_tokens)
+        self.kv.written(segment.slot, segment.start, progress.cache_ids(segment.start, end))
         if segment.media is not None:
             self.kv.began(segment.slot, segment.start, segment.media.extent)
         if not self._most_checkpoints or progress.num_computed >= progress.num_prompt:
@@ -320,7 +318,8 @@ class Scheduler:
     def advance(self, sequence: Sequence) -> None:
         """Record that the last token taken is already in the KV cache: it was computed as a guess or forced token."""
         assert sequence.slot is not None
-        self.kv.written(sequence.slot, sequence.progress.num_computed, sequence.progress.tokens[-1:])
+        progress = sequence.progress
+        self.kv.written(sequence.slot, progress.num_computed, progress.cache_ids(progress.num_tokens - 1))
 
     def check_integrity(self) -> None:
         """Every slot holds exactly what its sequence computed, and no running sequence waits. Raises
@@ -330,7 +329,7 @@ class Scheduler:
             if sequence is not None:
                 id, progress = sequence.id, sequence.progress
                 assert progress.held is held, f"request {id} is in slot {slot}, not {progress.slot}"
-                computed = progress.tokens[: progress.num_computed]
+                computed = progress.cache_ids(0, progress.num_computed)
                 assert held.tokens.tolist() == computed, f"slot {slot} does not hold what request {id} computed"
                 assert held.domain == sequence.request.domain, f"slot {slot} holds what request {id} must not know"
                 assert progress.num_cached < progress.num_prompt, f"request {id} computed none of its prompt"

@@ -26,7 +26,7 @@ class StepPlan(NamedTuple):
     @property
     def adapters(self) -> AdapterSet:
         """What all of its sequences are computed under."""
-        return self.sequences[0].request.adapters if self.sequences else NO_ADAPTERS
+        return self.sequences[0].progress.adapters_at(self.segments[0].start) if self.sequences else NO_ADAPTERS
 
     @property
     def parts(self) -> list[Part]:

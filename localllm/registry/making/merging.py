@@ -102,6 +102,11 @@ def merge(
                     f"{adapter.path.name} is a control vector, which changes no matrix and cannot be merged",
                     param="model",
                 )
+            if info.invocation:
+                raise InvalidParameter(
+                    f"{adapter.path.name} works only behind its invocation tokens (aLoRA), and a merged model has none",
+                    param="model",
+                )
             alpha = info.alpha
             for name, change in _changes(adapter, alpha):
                 changes.setdefault(name, []).append(change)

@@ -9,7 +9,7 @@ import functools
 import math
 import re
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -33,7 +33,6 @@ _INEXPRESSIBLE = {
     "trainable_token_indices": "single rows of the embeddings replace those of the base",
     "target_parameters": "it changes parameters that are no layers of their own",
     "layer_replication": "it repeats layers of the base",
-    "alora_invocation_tokens": "an activated adapter (aLoRA) works only behind its invocation tokens",
 }
 """Fields that are empty in what can be converted, and why not otherwise."""
 _CHANGES_BASE = ("pissa", "olora", "corda", "loftq", "lora_ga")
@@ -57,6 +56,8 @@ class PeftConfig(msgspec.Struct, frozen=True, kw_only=True):
     bias: str = "none"
     init_lora_weights: Any = True
     base_model_name_or_path: str | None = None
+    alora_invocation_tokens: tuple[Annotated[int, msgspec.Meta(ge=0, lt=2**31)], ...] | None = None
+    """Of an activated adapter (aLoRA): the tokens from which on it works."""
 
     def scaling(self, module: str) -> float:
         """The factor on B A of this module, whose name is that in the model."""
@@ -90,6 +91,8 @@ def _check(path: Path, config: PeftConfig, fields: dict[str, Any]) -> None:
     for field, why in _INEXPRESSIBLE.items():
         if fields.get(field):
             raise _unsupported(field, why)
+    if fields.get("invocation_string") and not config.alora_invocation_tokens:
+        raise _unsupported("invocation_string", "the tokens of that text are wanted, as alora_invocation_tokens")
     if config.bias != "none":
         raise _unsupported("bias", f"it is {clipped(config.bias)!r}, and biases are not matrices")
     init = config.init_lora_weights

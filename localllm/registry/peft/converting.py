@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from localllm.errors import InvalidModelFile, UnsupportedParameter, clipped
-from localllm.gguf.adapters import EMBEDDING, check_adapter
+from localllm.gguf.adapters import EMBEDDING, INVOCATION, check_adapter
 from localllm.gguf.header import Header, read_header
 from localllm.gguf.kinds import text_of
 from localllm.gguf.shards import read_all_shards
@@ -84,7 +84,7 @@ def convert(folder: Path, base: Path, target: Path, *, name: str = "") -> Adapte
         raise InvalidModelFile(f"{folder.name} has no {WEIGHTS}", path=str(folder))
     matrices = _matrices(_factors(read_safetensors(folder / WEIGHTS)), config, architecture, headers)
     try:
-        _write(target, architecture, matrices, name=name, base_name=config.base_model_name_or_path or "")
+        _write(target, architecture, matrices, config, name=name)
         return check_adapter(read_header(target), headers)
     except BaseException:
         target.unlink(missing_ok=True)
@@ -178,7 +178,7 @@ def _stacked(name: str, experts: Mapping[int, _Matrix], dims: tuple[int, ...]) -
     return _Matrix(_Factors(StoredTensor("F32", a), StoredTensor("F32", b)), max(strengths))
 
 
-def _write(target: Path, architecture: str, matrices: Mapping[str, _Matrix], *, name: str, base_name: str) -> None:
+def _write(target: Path, architecture: str, matrices: Mapping[str, _Matrix], config: PeftConfig, *, name: str) -> None:
     import gguf
 
     if not matrices:
@@ -191,9 +191,12 @@ def _write(target: Path, architecture: str, matrices: Mapping[str, _Matrix], *, 
     writer.add_float32("adapter.lora.alpha", alpha)
     if name:
         writer.add_name(name)
-    if base_name:
+    if config.base_model_name_or_path:
         writer.add_base_model_count(1)
-        writer.add_base_model_name(0, base_name)
+        writer.add_base_model_name(0, config.base_model_name_or_path)
+    if tokens := config.alora_invocation_tokens:
+        kinds = gguf.GGUFValueType.ARRAY, gguf.GGUFValueType.UINT32
+        writer.add_key_value(INVOCATION, list(tokens), *kinds)
     for matrix, (factors, strength) in matrices.items():
         b = factors.b
         if strength != alpha:

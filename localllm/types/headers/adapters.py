@@ -37,6 +37,8 @@ class AdapterInfo(msgspec.Struct, frozen=True):
     """Of its tensors, which is what it takes in memory."""
     num_layers: int = 0
     """Of a control vector: the layers that have a direction. A LoRA adapter has none, and changes matrices."""
+    invocation: tuple[int, ...] = ()
+    """Of an activated adapter (aLoRA): the tokens from which on it works. Empty: it works everywhere."""
 
 
 class AppliedAdapter(msgspec.Struct, frozen=True):
@@ -51,6 +53,8 @@ class AppliedAdapter(msgspec.Struct, frozen=True):
     """Of its tensors."""
     layers: Layers | None = None
     """Of a control vector: the only layers that it changes; None: all that have a direction."""
+    invocation: tuple[int, ...] = ()
+    """As in `AdapterInfo`."""
 
     def __post_init__(self) -> None:
         check_range("scale", self.scale, -MAX_SCALE, MAX_SCALE)

@@ -36,6 +36,7 @@ from localllm.types import (
 from localllm.worker.drafts.available import check_sources, notes_on
 from localllm.worker.grammars.constraints import Grammars
 from localllm.worker.messages import Accepted, Call, Deltas, File, Rejected, Reply, Submit, Up
+from localllm.worker.prompts import adapted
 from localllm.worker.prompts.answer_shapes import AnswerShape, control_tokens, shape_of
 from localllm.worker.prompts.calls import answer_call
 from localllm.worker.prompts.fair_turns import Turns
@@ -339,6 +340,7 @@ class Preparer:
         sequence = self._sequences.make(taker.message, taker.arrived_s, prompt, constraint, guesser)
         notes = prompt.notes if constraint is None else prompt.notes + constraint.notes
         notes += notes_on(request.speculative, self._model, takes_guesses=sequence.request.takes_guesses)
+        notes += adapted.notes_on(request.adapters or (), sequence.request.activation)
         making = None
         if request.detail is not None and request.detail.making:
             making = Making(prompt.text, sequence.request.sampling, sequence.request.max_tokens)

@@ -174,7 +174,8 @@ class AnswerMemory:
         read = read_answer(text or "", self._format, functions, in_thought=asked.ending.in_thought)
         is_cut = read.ends_in_thought or (finish != "stop" and bool(read.message.tool_calls))
         if asked.prompt is None:
-            asked.prompt = sequence.progress.prompt[0 if asked.taken is None else len(asked.taken.tokens) :].copy()
+            first = 0 if asked.taken is None else len(asked.taken.tokens)
+            asked.prompt = np.asarray(sequence.progress.tokens[first : sequence.progress.num_prompt], np.int32)
         restored, parent = asked.restored, asked.restored.parent
         is_rendered_alike = parent is not None and parent.rendering == restored.rendering
         return Turn(

@@ -11,7 +11,6 @@ import msgspec
 
 from localllm.engine.cache.domain import Domain
 from localllm.engine.constraint.matcher import MatcherConstraint
-from localllm.engine.requests.adapters import ScaledAdapter, adapter_set
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import Due, Ending, ReportOptions, Request, Reuse, Shift
 from localllm.engine.sampling.dry import Dry
@@ -19,6 +18,7 @@ from localllm.engine.speculation.guesser import Guesser
 from localllm.errors import InvalidParameter
 from localllm.types import NO_LIMIT, GenerationRequest, LoadedModel, ModelDefaults, ResolvedSampling, SamplingParams
 from localllm.worker.messages import Submit
+from localllm.worker.prompts.adapted import adapted
 from localllm.worker.prompts.prompt_parts import Tokenizer
 from localllm.worker.prompts.sampling import resolve_sampling, with_defaults
 from localllm.worker.prompts.tokenized import Prompt
@@ -56,13 +56,14 @@ class Sequences:
         keep = prompt.keep if request.shift.keep is None else request.shift.keep
         caches = request.cache_prompt and params.prompt_logprobs is None
         stays_open = params.min_tokens and not params.ignore_eos
-        adapters = adapter_set(ScaledAdapter(each.digest, each.scale) for each in request.adapters or ())
-        domain = Domain.of(cache_salt=request.cache_salt, adapters=adapters)
+        under = adapted(request.adapters or (), prompt.tokens)
+        domain = Domain.of(cache_salt=request.cache_salt, adapters=under.shared)
         wanted = Request(
             message.id,
             prompt.tokens,
             sampling=sampling,
-            adapters=adapters,
+            adapters=under.adapters,
+            activation=under.activation,
             max_tokens=None if params.max_tokens == NO_LIMIT else params.max_tokens,
             ending=Ending(
                 min_tokens=params.min_tokens,

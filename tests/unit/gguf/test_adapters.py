@@ -13,6 +13,7 @@ from gguf import GGMLQuantizationType
 from localllm.errors import InvalidModelFile
 from localllm.gguf.adapters import read_adapter
 from localllm.registry.resolve import carried
+from tests.models.activated import add_invocation
 from tests.models.builder import Builder
 from tests.models.families import LORA_RANK, N_EMBD, write_lora
 from tests.models.maker import write_llama
@@ -113,9 +114,14 @@ def _whole_alpha(made: Builder) -> None:
     made.key("adapter.lora.alpha", 16)
 
 
-def _activated(made: Builder) -> None:
+def _signed(made: Builder) -> None:
     pair(made)
     made.key("adapter.alora.invocation_tokens", [1, 2, 3])
+
+
+def _strange(made: Builder) -> None:
+    pair(made)
+    add_invocation(made.writer, [1, 2**31])
 
 
 HOSTILE: tuple[tuple[Callable[[Builder], None], str], ...] = (
@@ -131,7 +137,8 @@ HOSTILE: tuple[tuple[Callable[[Builder], None], str], ...] = (
     (_nothing, "it has no tensors"),
     (_alpha, "adapter.lora.alpha is not a finite"),
     (_whole_alpha, "adapter.lora.alpha is not a finite"),
-    (_activated, "aLoRA"),
+    (_signed, "invocation_tokens is not an array of unsigned 32-bit numbers"),
+    (_strange, "invocation_tokens has a token that the base, with"),
 )
 
 

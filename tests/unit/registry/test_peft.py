@@ -12,10 +12,11 @@ import numpy.typing as npt
 import pytest
 from gguf import GGUFReader
 
-from localllm.errors import InvalidModelFile, LocalLLMError, UnsupportedParameter
+from localllm.errors import InvalidModelFile, InvalidParameter, LocalLLMError, UnsupportedParameter
 from localllm.gguf.adapters import read_adapter
 from localllm.gguf.header import read_header
 from localllm.registry.adapters.shelf import Shelf
+from localllm.registry.making.merging import Applied, merge
 from localllm.registry.peft.architectures import row_order
 from localllm.registry.peft.config import PeftConfig, read_config
 from localllm.registry.peft.converting import convert
@@ -106,6 +107,17 @@ def test_experts_of_a_mixture_become_one_matrix_and_those_without_a_change_have_
     assert [bool(each.any()) for each in stored] == [index == 1 for index in range(num_experts)]
 
 
+def test_an_activated_adapter_keeps_its_invocation_tokens(tmp_path: Path) -> None:
+    folder = write_peft(tmp_path / "peft", pair(), r=2, alora_invocation_tokens=[7, 5, 7], invocation_string="x")
+    assert convert(folder, DEMO, tmp_path / "a.gguf").invocation == (7, 5, 7)
+    for tokens, error in (([1, 10**6], "has a token that the base"), ([-1], "alora_invocation_tokens"), ("x", "array")):
+        folder = write_peft(tmp_path / "peft", pair(), r=2, alora_invocation_tokens=tokens)
+        with pytest.raises(InvalidModelFile, match=error):
+            convert(folder, DEMO, tmp_path / "b.gguf")
+    with pytest.raises(InvalidParameter, match="works only behind its invocation tokens"):
+        merge(DEMO, [Applied(tmp_path / "a.gguf", 1.0)], tmp_path / "merged.gguf")
+
+
 def test_patterns_are_those_of_peft() -> None:
     config = PeftConfig(
         r=8, lora_alpha=16, rank_pattern={"o_proj": 2}, alpha_pattern={r"layers\.[01]\.mlp\.down_proj": 3, "k_proj": 4}
@@ -124,7 +136,7 @@ def test_patterns_are_those_of_peft() -> None:
         ({"modules_to_save": ["lm_head"]}, "modules_to_save"),
         ({"bias": "lora_only"}, "bias"),
         ({"init_lora_weights": "pissa_niter_4"}, "init_lora_weights: with 'pissa_niter_4'"),
-        ({"alora_invocation_tokens": [1, 2]}, "alora_invocation_tokens"),
+        ({"invocation_string": "judge"}, "invocation_string: the tokens of that text are wanted"),
         ({"trainable_token_indices": [7]}, "trainable_token_indices"),
         ({"target_parameters": ["experts.down_proj"]}, "target_parameters"),
         ({"rank_pattern": {"(a+)+$": 2}}, "rank_pattern: the pattern"),

@@ -194,7 +194,7 @@ def _show(settings: Settings, name: str, *, as_json: bool) -> int:
         report.write_json(msgspec.json.encode(shown))
     else:
         width = max(map(len, shown)) + 2
-        report.write(*(f"{key:<{width}}{value}" for key, value in shown.items() if value not in (None, "")))
+        report.write(*(f"{key:<{width}}{value}" for key, value in shown.items() if value not in (None, "", [])))
     return report.OK
 
 
