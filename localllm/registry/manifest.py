@@ -5,6 +5,7 @@ A manifest is a small, readable JSON file. Knows nothing of disks and networks.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Literal
 
 import msgspec
@@ -66,6 +67,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def size_bytes(self) -> int:
         return sum(file.size_bytes for file in self.files)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what it contains, in hexadecimal digits: the same under every name, whenever it was stored."""
+        content = [(file.role, str(file.digest)) for file in self.files]
+        settings = (self.system, self.template, self.messages, self.params, self.stop, self.ctx)
+        return hashlib.sha256(msgspec.json.encode((content, settings))).hexdigest()
 
 
 def encode_manifest(manifest: Manifest) -> bytes:

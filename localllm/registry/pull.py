@@ -40,6 +40,7 @@ from localllm.registry.names.model_names import (
     PathName,
     RegistryName,
     UrlName,
+    VersionName,
     parse,
 )  # fmt: skip
 from localllm.registry.pull_meter import Meter, OnState, tell_waiting
@@ -222,6 +223,12 @@ class Puller:
         if isinstance(name, PathName):
             raise InvalidParameter(
                 f"{name} is a file on this machine and needs no download: localllm run {shell_word(name)}",
+                param="model",
+            )
+        if isinstance(name, VersionName):
+            raise InvalidParameter(
+                f"{name} is a version of a model on this machine, which no registry has: localllm pull {name.of}, or "
+                "hf.co/USER/REPO@REVISION",
                 param="model",
             )
         if isinstance(name, CatalogName):

@@ -14,7 +14,7 @@ import msgspec
 
 from localllm.errors import InvalidParameter, ModelNotFound, clipped
 from localllm.registry.again import again
-from localllm.registry.names.model_names import DEFAULT_TAG, CatalogName, Demo, ModelName, PathName, parse
+from localllm.registry.names.model_names import DEFAULT_TAG, CatalogName, Demo, ModelName, PathName, VersionName, parse
 from localllm.registry.sources.quants import split_shard
 from localllm.settings.model_names import listed, similar
 from localllm.system.shell_words import shell_word
@@ -23,6 +23,11 @@ from localllm.types import ModelDefaults
 if TYPE_CHECKING:
     from localllm.registry.disk.store import Store
     from localllm.registry.manifest import Manifest
+
+
+LEAST_DIGITS = 8
+"""Of a digest, in the name of a version."""
+SHOWN_DIGITS = 12
 
 
 class ModelFile(NamedTuple):
@@ -108,14 +113,31 @@ def canonical(name: ModelName) -> ModelName:
 def find(name: ModelName, store: Store) -> Manifest | None:
     """The stored model of this name; a short name without a tag means a local model first, then the catalog's.
 
-    `x:latest` means `x`, as for Ollama, unless a model has that very name.
+    `x:latest` means `x`, as for Ollama, unless a model has that very name. `x@VERSION` means the model of that very
+    name, or `x` or a version of it whose digest begins with these digits.
     """
-    meant = [name]
+    if isinstance(name, VersionName):
+        return store.find(name) or _by_digest(name, store)
+    meant: list[ModelName] = [name]
     if isinstance(name, CatalogName) and name.tag == DEFAULT_TAG:
         meant.append(CatalogName(name.name))
     if canonical(name) != name:
         meant.append(canonical(name))
     return next((found for each in meant if (found := store.find(each)) is not None), None)
+
+
+def _by_digest(name: VersionName, store: Store) -> Manifest | None:
+    if len(name.version) < LEAST_DIGITS or not set(name.version) <= set("0123456789abcdef"):
+        return None
+    now = find(name.of, store)
+    versions = [*([] if now is None else [now]), *versions_of(name.of, store)]
+    return next((each for each in versions if each.digest.startswith(name.version)), None)
+
+
+def versions_of(name: CatalogName, store: Store) -> list[Manifest]:
+    """The labelled versions of a model."""
+    names = {str(name), str(canonical(name))}
+    return [each for each in store.list() if isinstance(of := parse(each.name), VersionName) and str(of.of) in names]
 
 
 def among(ids: Collection[str], name: str) -> str | None:
@@ -140,7 +162,7 @@ def is_downloadable(name: str) -> bool:
         from localllm.registry import catalog
 
         return catalog.load().find(wanted.name, wanted.tag) is not None
-    return not isinstance(wanted, PathName | Demo)
+    return not isinstance(wanted, PathName | Demo | VersionName)
 
 
 def unknown(name: str, here: Collection[str]) -> ModelNotFound:
@@ -158,6 +180,12 @@ def unknown(name: str, here: Collection[str]) -> ModelNotFound:
 def not_here(name: ModelName) -> ModelNotFound:
     """The error for a model that is not on this machine; it says how to get it."""
     name = canonical(name)
+    if isinstance(name, VersionName):
+        return ModelNotFound(
+            f"no model here is {name}; localllm cp {name.of} {name} gives this label to what {name.of} is now, and "
+            "localllm show prints its version",
+            param="model",
+        )
     if not isinstance(name, CatalogName):
         return ModelNotFound(
             f"{name} is not on this machine; localllm pull {shell_word(name)} downloads it", param="model"

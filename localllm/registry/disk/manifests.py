@@ -16,7 +16,7 @@ from localllm.errors import InvalidModelFile, InvalidParameter, LocalLLMError
 from localllm.registry.disk.files import disk_errors_are_clear
 from localllm.registry.disk.layout import Layout
 from localllm.registry.manifest import MAX_MANIFEST_BYTES, Manifest, decode_manifest, encode_manifest
-from localllm.registry.names.model_names import ModelName, parse
+from localllm.registry.names.model_names import ModelName, VersionName, parse
 from localllm.system import files
 from localllm.system.files import TEMPORARY, open_ordinary, write_whole
 from localllm.system.shell_words import shell_word
@@ -112,7 +112,8 @@ class Manifests:
         return manifest
 
     def check(self, manifest: Manifest) -> None:
-        """Raises `InvalidParameter` or `InvalidModelFile` for a manifest that could not be read back."""
+        """Raises `InvalidParameter` or `InvalidModelFile` for a manifest that could not be read back, or would replace
+        a version of a model."""
         name = parse(manifest.name)
         if str(name) != manifest.name:
             raise InvalidParameter(
@@ -132,6 +133,12 @@ class Manifests:
         names = [file.file_name.lower() for file in manifest.files]
         if len(set(names)) < len(names):
             raise InvalidModelFile(f"{manifest.name} has two files with the same name: {', '.join(names[:10])}")
+        there = self.find(name) if isinstance(name, VersionName) else None
+        if there is not None and there.digest != manifest.digest:
+            raise InvalidParameter(
+                f"{name} is another version already, and stays; choose another label, or localllm rm {name} first",
+                param="name",
+            )
 
     def write(self, manifest: Manifest) -> None:
         """Writes a checked manifest, replacing any earlier one of that name."""

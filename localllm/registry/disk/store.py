@@ -211,7 +211,7 @@ class Store:
         return self.scan()[0]
 
     def put(self, manifest: Manifest) -> None:
-        """Publishes the model, replacing any earlier one of that name.
+        """Publishes the model, replacing any earlier one of that name, unless it is a version of a model.
 
         Raises `ModelNotFound` or `LoadFailed` if one of its files is missing, `InvalidParameter`, `InvalidModelFile`.
         """

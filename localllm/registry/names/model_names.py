@@ -2,6 +2,7 @@
 
     demo                              the bundled model
     qwen3   qwen3:0.6b                a short name of the catalog; without a tag, or with `latest`: its default
+    mine@v2   qwen3:0.6b@3f2a9c1d     a version of a model of this machine, by its label or content; `latest`: the model
     hf.co/USER/REPO[:QUANT][@REV]     a repository on Hugging Face, in one quantization
     hf:USER/REPO/PATH.gguf[@REV]      one file of such a repository, in any letters, with spaces, # and the like
     ollama:[[HOST/]NAMESPACE/]MODEL[:TAG]    an OCI registry, such as Ollama's
@@ -59,6 +60,17 @@ class CatalogName:
 
     def __str__(self) -> str:
         return self.name if self.tag is None else f"{self.name}:{self.tag}"
+
+
+@dataclass(frozen=True)
+class VersionName:
+    """A version of a model of this machine: a label that it was given, or the first digits of its content's digest."""
+
+    of: CatalogName
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.of}@{self.version}"
 
 
 @dataclass(frozen=True)
@@ -121,7 +133,7 @@ class PathName:
         return self.path
 
 
-ModelName = Demo | CatalogName | HubRepo | HubFile | RegistryName | UrlName | PathName
+ModelName = Demo | CatalogName | VersionName | HubRepo | HubFile | RegistryName | UrlName | PathName
 
 
 def parse(text: str) -> ModelName:
@@ -163,14 +175,20 @@ def looks_like_path(text: str) -> bool:
     return begins or "\\" in text or text.lower().endswith(".gguf")
 
 
-def _catalog(text: str) -> CatalogName:
-    name, colon, tag = text.partition(":")
+def _catalog(text: str) -> CatalogName | VersionName:
+    plain, at, version = text.partition("@")
+    name, colon, tag = plain.partition(":")
     if "/" in text:
         raise _wrong(text, f"type ./{text} for a folder, or hf.co/{text} for a repository on Hugging Face")
-    for part in (name, tag) if colon else (name,):
+    for part in (name, *[tag] * bool(colon), *[version] * bool(at)):
         if not _SHORT.fullmatch(part) or len(part) > MAX_PART_CHARS:
             raise _wrong(text, "a short name is lower case, like qwen3 or qwen3:0.6b; a file's path begins with ./")
-    return CatalogName(name, tag if colon else None)
+    found = CatalogName(name, tag if colon else None)
+    if not at or version == DEFAULT_TAG:
+        return found
+    if name == DEMO:
+        raise _wrong(text, "demo is part of localllm and has no versions")
+    return VersionName(found if found.tag != DEFAULT_TAG else CatalogName(name), version)
 
 
 def _hub_repo(rest: str, text: str) -> HubRepo:

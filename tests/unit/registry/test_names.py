@@ -19,6 +19,7 @@ from localllm.registry.names.model_names import (
     PathName,
     RegistryName,
     UrlName,
+    VersionName,
     parse,
 )
 from localllm.registry.sources import web
@@ -34,6 +35,10 @@ OLLAMA = "registry.ollama.ai"
         ("qwen3", CatalogName("qwen3")),
         ("qwen3:0.6b", CatalogName("qwen3", "0.6b")),
         ("nomic-embed-text", CatalogName("nomic-embed-text")),
+        ("mine@v2", VersionName(CatalogName("mine"), "v2")),
+        ("qwen3:0.6b@3f2a9c1d", VersionName(CatalogName("qwen3", "0.6b"), "3f2a9c1d")),
+        ("mine:latest@v2", VersionName(CatalogName("mine"), "v2")),
+        ("mine@latest", CatalogName("mine")),
         ("hf.co/Qwen/Qwen3-0.6B-GGUF", HubRepo("Qwen/Qwen3-0.6B-GGUF")),
         ("hf.co/Qwen/Qwen3-0.6B-GGUF:Q8_0", HubRepo("Qwen/Qwen3-0.6B-GGUF", "Q8_0")),
         ("HF.co/Qwen/Qwen3-0.6B-GGUF:Q8_0@main", HubRepo("Qwen/Qwen3-0.6B-GGUF", "Q8_0", "main")),

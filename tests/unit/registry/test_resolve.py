@@ -13,7 +13,7 @@ from localllm.registry.disk.store import now_text
 from localllm.registry.listing import copy, id_of, remove, store_of
 from localllm.registry.manifest import Manifest
 from localllm.registry.names.suggested import storable
-from localllm.registry.resolve import among, resolve
+from localllm.registry.resolve import among, is_downloadable, resolve
 from localllm.types import Message, SamplingParams
 
 NOWHERE = Path("no-such-folder")
@@ -138,6 +138,33 @@ def test_latest_is_the_tag_that_a_name_without_one_has(tmp_path: Path) -> None:
     put(tmp_path, "mine:latest")
     assert id_of("mine:latest", tmp_path) == "mine:latest", "a model stored under that very name comes first"
     assert remove("qwen3:latest", tmp_path).name == "qwen3:4b"
+
+
+def test_a_labelled_version_stays_what_it_was_and_a_digest_means_nothing_else(tmp_path: Path) -> None:
+    first = put(tmp_path, "mine", system="Be kind.")
+    copy("mine", "mine@v1", tmp_path)
+    second = put(tmp_path, "mine", system="Be brief.")
+    for name, system in (
+        ("mine", "Be brief."),
+        ("mine@latest", "Be brief."),
+        ("mine@v1", "Be kind."),
+        (f"mine@{second.digest[:8]}", "Be brief."),
+        (f"mine@{first.digest[:12]}", "Be kind."),
+        ("mine:latest@v1", "Be kind."),
+    ):
+        found = resolve(name, tmp_path)
+        found.release()
+        assert found.defaults.system == system, name
+    assert id_of(f"mine@{first.digest}", tmp_path) == "mine@v1"
+    for name in ("mine@v2", f"mine@{first.digest[:7]}", "yours@v1", "mine@00000000"):
+        with pytest.raises(ModelNotFound, match=f"no model here is {name}; localllm cp"):
+            resolve(name, tmp_path)
+    copy("mine@v1", "mine@v1", tmp_path)
+    with pytest.raises(InvalidParameter, match="mine@v1 is another version already, and stays"):
+        copy("mine", "mine@v1", tmp_path)
+    assert not is_downloadable("mine@v1")
+    with pytest.raises(InvalidParameter, match="demo is part of localllm and has no versions"):
+        resolve("demo@v1", tmp_path)
 
 
 def test_a_name_means_one_of_those_that_are_loaded() -> None:

@@ -57,6 +57,7 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
             shown["chat_format"] = formats.as_json(format)
         if manifest is not None:
             shown["manifest"] = msgspec.to_builtins(manifest, enc_hook=encode_digest)
+            shown["version"] = manifest.digest
         if variant is not None:
             shown["base"] = file.id
             shown["adapters"] = {adapter.name: scale for adapter, scale in variant.adapters}
@@ -104,7 +105,10 @@ def _modelfile(model: str, manifest: Any) -> str:
 
 
 def _manifest_rows(manifest: Any) -> list[tuple[str, str]]:
+    from localllm.registry.resolve import SHOWN_DIGITS
+
     rows: list[tuple[str, Any]] = [
+        ("version", manifest.digest[:SHOWN_DIGITS]),
         ("from", manifest.source),
         ("licence", manifest.license),
         ("added", manifest.created_at),
