@@ -8,17 +8,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from localllm.errors import ContextLengthExceeded, LoadFailed, Loading, LocalLLMError, ModelNotFound, QueueFull
 from localllm.runtime.answer_reader import Answer, Routed
+from localllm.runtime.finding import among
 from localllm.settings.config import Settings
 from localllm.settings.keys import HIGHEST_PRIORITY
 from localllm.settings.routes import Cause, Route
 from localllm.types import GenerationRequest, LoadedModel
+from localllm.types.states import AvailableModel
 
 logger = logging.getLogger("localllm")
 MOST_MIRRORED = 8
@@ -40,6 +42,29 @@ class Routing:
     def of(self, name: str) -> Route | None:
         """The route of that name."""
         return self._sections.routes().get(name)
+
+    def listed(self, models: Sequence[AvailableModel]) -> list[AvailableModel]:
+        """The routes as models of this machine, of which `models` are the others."""
+        there = {model.id: model for model in models}
+        return [self._listed(route, there) for route in self._sections.routes().values()]
+
+    def _listed(self, route: Route, there: Mapping[str, AvailableModel]) -> AvailableModel:
+        made = AvailableModel(id=route.name, size_bytes=0, created_unix_s=0, source="config.toml", route=route.models)
+        ids = (among(there, model) for model in self._leads_to(route))
+        first = next((there[id] for id in ids if id is not None), None)
+        if first is None:
+            return replace(made, problem="none of its models is on this machine; pull one of them")
+        return replace(made, created_unix_s=first.created_unix_s, base=first.base or first.id)
+
+    def _leads_to(self, route: Route) -> Iterator[str]:
+        """Names of its models in the order in which they are asked, through other routes."""
+        for model in route.models:
+            name = self._sections.model_named(model)
+            other = self.of(name)
+            if other is None:
+                yield name
+            else:
+                yield from self._leads_to(other)
 
     async def answers(self, route: Route, requests: Sequence[GenerationRequest], submit: Submit) -> list[Answer]:
         """The answers of the first model that takes the requests. Raises what the first of them raised."""

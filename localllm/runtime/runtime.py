@@ -122,11 +122,12 @@ class Runtime(Questions):
 
     def available(self) -> Sequence[AvailableModel]:
         """The models on this machine, loaded or not. Reads files, so call it in a thread."""
-        return [*self._finder.available(), *(each for each in self.adapters.listed() if each.problem is None)]
+        return [model for model in self.listed() if model.problem is None]
 
     def listed(self) -> Sequence[AvailableModel]:
         """The same, with models that cannot be used and their `problem`."""
-        return [*self._finder.listed(), *self.adapters.listed()]
+        models = [*self._finder.listed(), *self.adapters.listed()]
+        return [*models, *self.routes.listed([model for model in models if model.problem is None])]
 
     async def described(self, model: AvailableModel) -> ModelDescription:
         """What the model's file and manifest say, without loading it. Raises `ModelNotFound`, `LoadFailed`s."""

@@ -62,7 +62,10 @@ class AvailableModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     problem: str | None = None
     """Why it cannot be used, with the remedy."""
     base: str | None = None
-    """The id of the model that it is under adapters; None: a model of its own."""
+    """The id of the model that it is under adapters, or of the first that a route leads to; None: a model of its own.
+    """
+    route: tuple[str, ...] = ()
+    """Of a route: the models that it asks, in this order."""
 
 
 class PullState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

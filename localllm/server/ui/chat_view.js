@@ -94,11 +94,11 @@ export class ChatView {
 
   #showModels() {
     const { models, conversation } = session;
-    const ids = models.map((model) => model.id);
-    if (conversation.model && !ids.includes(conversation.model)) ids.push(conversation.model);
-    fill(this.models, ids.map((id) => el("option", { value: id, selected: id === conversation.model }, id)));
+    const names = new Map(models.map((model) => [model.id, model.route ? `${model.id} → ${model.route.join(", ")}` : model.id]));
+    if (conversation.model && !names.has(conversation.model)) names.set(conversation.model, conversation.model);
+    fill(this.models, [...names].map(([id, name]) => el("option", { value: id, selected: id === conversation.model }, name)));
     this.models.value = conversation.model;
-    this.models.hidden = !ids.length;
+    this.models.hidden = !names.size;
     this.#showSettings();
     this.composer.update();
     this.#showUnread();

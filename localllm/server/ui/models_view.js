@@ -93,7 +93,7 @@ export class ModelsView {
     const work = this.works.get(id);
     const listed = this.listed?.get(id);
     const facts = [
-      model?.base && words.models.under(model.base), model && !model.problem && size(model.size_bytes), model?.quant, model?.license,
+      model?.route ? words.models.routes(model.route) : model?.base && words.models.under(model.base), model && !model.problem && !model.route && size(model.size_bytes), model?.quant, model?.license,
       process ? words.models.phases[/** @type {"ready"} */ (process.status)] : model && words.models.notLoaded,
       process && `${words.models.memory} ${size(process.memory_bytes)}`,
       process?.ctx && words.models.context(process.ctx),

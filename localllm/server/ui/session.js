@@ -10,7 +10,7 @@ import { words } from "./words.js";
 /**
  * @typedef {import("./tree.js").Message} Message
  * @typedef {import("./tree.js").Conversation} Conversation
- * @typedef {{ id: string, loaded: boolean, ctx: number, capabilities: string[], reads?: string[] }} Model `reads`: beside text; undefined: not known
+ * @typedef {{ id: string, loaded: boolean, ctx: number, capabilities: string[], reads?: string[], route?: string[] }} Model `reads`: beside text; undefined: not known
  * @typedef {{ controller: AbortController, chat: Chat, progress: string }} Writing
  */
 

@@ -242,6 +242,8 @@ export const words = {
     none: "No models yet",
     phases: { loading: "loading", ready: "loaded", restarting: "restarting", unloading: "unloading" },
     notLoaded: "not loaded",
+    /** @param {string[]} models */
+    routes: (models) => `leads to ${models.join(", ")}`,
     /** @param {string} base */
     under: (base) => `${base} under adapters`,
     /** @param {string} rest */

@@ -11,14 +11,17 @@ from localllm.cli.render.units import ago, size
 from localllm.cli.shared import report
 from localllm.errors import PullFailed
 from localllm.settings.config import Settings
+from localllm.types.states import AvailableModel
 
 
 def list_models(settings: Settings, *, as_json: bool) -> int:
     """List every model on this machine."""
     from localllm.registry import listing
     from localllm.runtime.adapters import AdapterNames
+    from localllm.runtime.routing import Routing
 
     models = [*listing.listed(settings.data_dir), *AdapterNames(settings).listed()]
+    models += Routing(settings).listed([model for model in models if model.problem is None])
     damaged = [model for model in models if model.problem is not None]
     if as_json:
         _print_json(models)
@@ -27,16 +30,22 @@ def list_models(settings: Settings, *, as_json: bool) -> int:
             (
                 model.id,
                 size(None if model.problem else model.size_bytes),
-                "damaged" if model.problem else model.quant or "",
+                "damaged" if model.problem and not model.route else model.quant or "",
                 ago(model.created_unix_s),
-                _from(model.source) if model.base is None else f"{model.base} under {model.source or 'an adapter'}",
+                _origin(model),
             )
             for model in models
         ]
         report.write_table(("NAME", "SIZE", "QUANT", "ADDED", "FROM"), rows)
     for each in damaged:
         report.say(f"localllm: {each.id} cannot be used: {each.problem}")
-    return report.FAILURE if damaged else report.OK
+    return report.FAILURE if any(not each.route for each in damaged) else report.OK
+
+
+def _origin(model: AvailableModel) -> str:
+    if model.route:
+        return f"leads to {', '.join(model.route)}"
+    return _from(model.source) if model.base is None else f"{model.base} under {model.source or 'an adapter'}"
 
 
 def remove_models(settings: Settings, names: list[str], *, keep_files: bool) -> int:

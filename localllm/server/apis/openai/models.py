@@ -92,6 +92,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     parent: str | msgspec.UnsetType = msgspec.UNSET
     """The model that this is under adapters; `root`: the same, as vLLM has it."""
     root: str | msgspec.UnsetType = msgspec.UNSET
+    route: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Of a route: the models that it asks, in this order; the other fields are those of the first that is here."""
     num_parameters: int | msgspec.UnsetType = msgspec.UNSET
     context_length: int | msgspec.UnsetType = msgspec.UNSET
     """The same as `ctx`: maximum tokens of prompt and answer together."""
@@ -172,14 +174,16 @@ def _status(entry: ModelEntry, phase: ModelPhase | None) -> Status:
 
 def model_entry(entry: Entry) -> ModelEntry:
     """The entry of one model; if it is not loaded, from its file."""
+    route = () if entry.available is None else entry.available.route
     found = ModelEntry(
         id=entry.id,
         created=entry.created_unix_s,
         loaded=entry.loaded is not None,
         file_type=entry.quant,
         settings=dict(entry.settings) or msgspec.UNSET,
-        parent=entry.base or msgspec.UNSET,
-        root=entry.base or msgspec.UNSET,
+        parent=(not route and entry.base) or msgspec.UNSET,
+        root=(not route and entry.base) or msgspec.UNSET,
+        route=route or msgspec.UNSET,
         size_bytes=entry.size_bytes if entry.loaded is None else entry.loaded.info.size_bytes,
     )
     known = entry.capabilities
