@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from localllm.errors import WrongOwner as WrongOwner
     from localllm.llm.async_llm import AsyncLLM as AsyncLLM
     from localllm.llm.blocking import LLM as LLM
+    from localllm.llm.conversations import AsyncConversation as AsyncConversation
+    from localllm.llm.conversations import Conversation as Conversation
     from localllm.llm.models import AsyncModels as AsyncModels
     from localllm.llm.models import ModelDetails as ModelDetails
     from localllm.llm.models import Models as Models
@@ -54,6 +56,9 @@ if TYPE_CHECKING:
     from localllm.llm.parsed import ParsedStream as ParsedStream
     from localllm.llm.stream import AsyncStream as AsyncStream
     from localllm.llm.stream import Stream as Stream
+    from localllm.llm.templates import Template as Template
+    from localllm.runtime.scoring import Selection as Selection
+    from localllm.runtime.scoring import TextScore as TextScore
     from localllm.server.mounting import ServerApp as ServerApp
     from localllm.settings.config import Settings as Settings
     from localllm.system.cancel import Cancel as Cancel
@@ -94,10 +99,13 @@ _NAMES = {
     "TemplateError Unavailable UnknownParameter UnsupportedParameter WorkerCrashed WrongOwner",
     "llm.async_llm": "AsyncLLM",
     "llm.blocking": "LLM",
+    "llm.conversations": "AsyncConversation Conversation",
     "llm.models": "AsyncModels ModelDetails Models",
     "llm.parsed": "AsyncParsedStream ParsedChat ParsedStream",
     "llm.stream": "AsyncStream Stream",
+    "llm.templates": "Template",
     "types.load_options": "LoadOptions",
+    "runtime.scoring": "Selection TextScore",
     "types.states": "AvailableModel ModelEvent PullState",
     "types.transcripts": "Transcript TranscriptSegment",
     "types": "CallDelta Chat Delta Finish LoadedModel Message ModelInfo SamplingParams Speculative Structure Timings "

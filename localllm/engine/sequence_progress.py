@@ -72,8 +72,11 @@ class SequenceProgress:
         self.num_prompt = len(self.tokens)
         self._adapters = request.adapters
         self.activation = request.activation
-        self.prompt = np.asarray(self.cache_ids(), np.int32)
-        """What other prompts, and what is cached, are compared with: the cache's ids."""
+        self.num_scored = request.reported.scored_from
+        """Tokens of the prompt whose log-probabilities were reported, if wanted."""
+        self.prompt = np.asarray(self.cache_ids(0, self.num_scored or None), np.int32)
+        """What other prompts, and what is cached, are compared with: the cache's ids; of one that is scored, those
+        before."""
         self.spans = Spans(request.spans) if request.spans else NO_SPANS
         self._wanted: set[int] = set()
         """Starts of the spans whose rows were requested."""
@@ -85,8 +88,6 @@ class SequenceProgress:
         """The first tokens stay when the context is shifted."""
         self.num_cached = 0
         """Tokens of the prompt that were already in the KV cache."""
-        self.num_scored = 0
-        """Tokens of the prompt whose log-probabilities were reported, if wanted."""
         self.held: SlotRecord = NOWHERE
         """What the KV cache has of it: its slot's content, or nothing."""
         reuse = request.reuse

@@ -24,6 +24,7 @@ from localllm.llm.keywords import (
     EmbedArguments,
     LoadArguments,
     RerankArguments,
+    ScoreArguments,
     TranscribeArguments,
     WaitArguments,
 )
@@ -114,6 +115,33 @@ def completion_request(prompt: str, shape: SchemaShape[Any] | None, asked: Compl
     whole = whole_text(prompt)
     notes = () if whole == prompt else (f"prompt: {REPLACED}",)
     return GenerationRequest(prompt=whole, notes=notes, **_generation(shape, asked))
+
+
+def score_request(prompt: str | Messages, asked: ScoreArguments) -> GenerationRequest:
+    """What `score` asks for each text, without the text. Raises `InvalidParameter`."""
+    fields = {
+        "params": SamplingParams(prompt_logprobs=0),
+        "cache_prompt": _of_type("cache_prompt", asked["cache_prompt"], bool, "True or False"),
+        "batch": _of_type("batch", asked["batch"], bool, "True or False"),
+        **_waiting(asked),
+    }
+    if isinstance(prompt, str):
+        return GenerationRequest(prompt=whole_text(prompt), **fields)
+    said = to_conversation(prompt)
+    return GenerationRequest(
+        messages=said.messages, media=said.files, notes=said.notes, rendering=rendering(thinking=False), **fields
+    )
+
+
+def to_texts(name: str, texts: Iterable[str]) -> tuple[str, ...]:
+    """Raises `InvalidParameter`."""
+    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+        raise InvalidParameter(f"{name} must be a list of texts, got {_shown(texts)}", param=name)
+    found = tuple(texts)
+    for number, text in enumerate(found):
+        if not isinstance(text, str):
+            raise InvalidParameter(f"each of them is a text, got {_shown(text)}", param=f"{name}[{number}]")
+    return found
 
 
 def embedding_request(texts: Texts, asked: EmbedArguments) -> EmbeddingRequest:

@@ -38,13 +38,14 @@ from localllm.llm.keywords import (
 from localllm.llm.messages import AnyMessage, Messages, to_conversation
 from localllm.llm.parsed import AsyncParsedStream, ParsedChat
 from localllm.llm.schemas import SchemaLike, SchemaShape, to_shape
+from localllm.llm.scoring import Scoring
 from localllm.llm.stream import AsyncStream
 from localllm.llm.tools import Tools, toolbox
 from localllm.llm.transcripts import transcribed
+from localllm.llm.vectors import array_of
 from localllm.runtime.runtime import Answer, Runtime
 from localllm.types import Chat, GenerationRequest, LoadedModel
 from localllm.types.conversation import Conversation
-from localllm.types.embeddings import Embeddings
 from localllm.types.transcripts import Transcript
 
 if TYPE_CHECKING:  # imported on use: commands that embed nothing start faster
@@ -54,7 +55,7 @@ if TYPE_CHECKING:  # imported on use: commands that embed nothing start faster
 T = TypeVar("T")
 
 
-class AsyncLLM:
+class AsyncLLM(Scoring):
     """One model, awaited. `async with AsyncLLM(path) as llm:` loads it; so does `await llm.load()`.
 
     Bound to the event loop that loads it, on which `on_progress` and `on_event` are called. Dropping the last reference
@@ -284,7 +285,7 @@ class AsyncLLM:
         """One vector per text, shape (texts, dimensions), float32; with pooling `none` one per token, in order."""
         asked = keywords.EMBED.filled("embed", given)
         request = arguments.embedding_request(texts, asked)
-        return _array(await self._in_time(asked["timeout"], self._owned_runtime().embed(self.info.id, request)))
+        return array_of(await self._in_time(asked["timeout"], self._owned_runtime().embed(self.info.id, request)))
 
     @keywords.RERANK.spell_out
     async def rerank(
@@ -331,9 +332,9 @@ class AsyncLLM:
         cancel = arguments.check_cancel(asked["cancel"])
         if not stream and cancel is None:  # `cancel` returns what there is
             request = replace(request, comes_whole=True)
-        runtime, adapters = self._owned_runtime(), asked["adapters"]
-        texts = None if adapters is None else adapter_texts(adapters)
-        submitting = self._in_time(request.timeout_s, self._submit(runtime, request, texts))
+        self._owned_runtime()
+        adapters = None if asked["adapters"] is None else adapter_texts(asked["adapters"])
+        submitting = self._in_time(request.timeout_s, self._submit(request, adapters))
         answers: list[Answer] | None = await (submitting if cancel is None else until_cancelled(cancel, submitting))
         first = answers[0] if answers else None
         answer = AsyncStream(self, first, cancel) if shape is None else AsyncParsedStream(self, first, cancel, shape)
@@ -343,14 +344,20 @@ class AsyncLLM:
         async with answer:
             return await answer.result()
 
-    async def _submit(
-        self, runtime: Runtime, request: GenerationRequest, adapters: Sequence[str] | None
-    ) -> list[Answer]:
-        """With the texts of its documents. `adapters`: in place of the model's."""
-        if request.messages is not None and any(message.media for message in request.messages):
-            read = await with_texts(self._documents, request.messages, request.media)
-            notes = request.notes + read.notes
-            request = replace(request, messages=read.messages, media=read.files, notes=notes, documents=read.taken)
+    async def _whole(self, request: GenerationRequest) -> GenerationRequest:
+        """With the texts of its documents."""
+        if request.messages is None or not any(message.media for message in request.messages):
+            return request
+        read = await with_texts(self._documents, request.messages, request.media)
+        notes = request.notes + read.notes
+        return replace(request, messages=read.messages, media=read.files, notes=notes, documents=read.taken)
+
+    async def _submit(self, request: GenerationRequest, adapters: Sequence[str] | None) -> list[Answer]:
+        return await self._send(await self._whole(request), adapters)
+
+    async def _send(self, request: GenerationRequest, adapters: Sequence[str] | None) -> list[Answer]:
+        """`adapters`: in place of the model's."""
+        runtime = self._owned_runtime()
         name = self._name if adapters is None else await named(runtime.adapters, self.info.id, self.info, adapters)
         return await runtime.submit_in_turn(name, request)
 
@@ -388,9 +395,3 @@ class AsyncLLM:
                 "this AsyncLLM was loaded on another event loop; use it there, make one per loop, or use LLM, "
                 "which any thread may call"
             )
-
-
-def _array(embeddings: Embeddings) -> npt.NDArray[np.float32]:
-    import numpy as np
-
-    return np.frombuffer(embeddings.data, "<f4").reshape(-1, embeddings.dimensions).astype(np.float32)

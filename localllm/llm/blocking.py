@@ -11,15 +11,16 @@ from __future__ import annotations
 import functools
 import inspect
 import weakref
-from collections.abc import Callable, Coroutine, Generator, Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 from localllm.llm.async_llm import AsyncLLM
+from localllm.llm.conversations import Conversation, opening
 from localllm.llm.generating import Errors, Prompt, asker, check, in_order_blocking, window_of
 from localllm.llm.keywords import LOAD, ChatArguments, CompleteArguments, LoadArguments
 from localllm.llm.loop_thread import LoopThread
-from localllm.llm.messages import Messages
+from localllm.llm.messages import AnyMessage, Messages
 from localllm.llm.parsed import AsyncParsedStream, ParsedChat, ParsedStream
 from localllm.llm.schemas import SchemaLike
 from localllm.llm.stream import AsyncStream, Stream
@@ -91,6 +92,8 @@ class LLM:
     count_tokens = _blocking(AsyncLLM.count_tokens)
     embed = _blocking(AsyncLLM.embed)
     rerank = _blocking(AsyncLLM.rerank)
+    score = _blocking(AsyncLLM.score)
+    select = _blocking(AsyncLLM.select)
     transcribe = _blocking(AsyncLLM.transcribe)
 
     @overload
@@ -185,6 +188,13 @@ class LLM:
         ask = asker(self._llm.chat, self._llm.complete, {"schema": schema, **given})
         window = window_of(self.info.slots, concurrency)
         return in_order_blocking(prompts, ask, self._thread.begin, window, errors)
+
+    @_told_as(AsyncLLM.conversation)
+    def conversation(
+        self, system: str | None = None, *, messages: Sequence[AnyMessage] = (), **given: Unpack[ChatArguments]
+    ) -> Conversation:
+        """A conversation that grows with each `ask`, and can be forked. See `AsyncLLM.conversation`."""
+        return Conversation(self.chat, opening(system, messages), dict(given))
 
     def close(self) -> None:
         """Unload the model and end its process; running answers fail with `Draining`. Idempotent, thread-safe."""

@@ -131,6 +131,22 @@ class ChatArguments(ToolArguments, CompleteArguments, total=False):
     """Keywords of `chat`, besides `schema` and `stream`."""
 
 
+class ScoreArguments(WaitArguments, total=False):
+    """adapters, batch, cache_prompt: as for answers."""
+
+    adapters: Sequence[str] | str | None
+    batch: bool
+    cache_prompt: bool
+
+
+class SelectArguments(ScoreArguments, total=False):
+    """per_token: compares the means of the tokens' log-probabilities, not their sums, by which long texts are less
+    likely than short ones.
+    """
+
+    per_token: bool
+
+
 class EmbedArguments(WaitArguments, total=False):
     """dimensions: keep only this many of the first components (Matryoshka models). normalize: scale the result to unit
     length. truncate: a text that is too long is truncated at its end instead of refused.
@@ -176,6 +192,8 @@ CHAT = Keywords(
     rest=SamplingArguments,
     defaults={**_ANSWER_DEFAULTS, "tool_choice": "auto", "parallel_tool_calls": True},
 )
+SCORE = Keywords(ScoreArguments, ScoreArguments, WaitArguments, defaults=_ANSWER_DEFAULTS)
+SELECT = Keywords(SelectArguments, SelectArguments, WaitArguments, defaults={**_ANSWER_DEFAULTS, "per_token": True})
 EMBED = Keywords(EmbedArguments, defaults={"normalize": True, "truncate": False, "priority": 0})
 RERANK = Keywords(RerankArguments, defaults={"truncate": False, "priority": 0})
 TRANSCRIBE = Keywords(TranscribeArguments, defaults={"translate": False, "priority": 0})

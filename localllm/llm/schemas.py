@@ -11,6 +11,7 @@ import msgspec
 
 from localllm.errors import InvalidParameter
 from localllm.llm import pydantic_schemas, typed_schemas
+from localllm.llm.templates import Template
 from localllm.types import Structure
 
 T = TypeVar("T")
@@ -23,8 +24,9 @@ class Adapter(Protocol[T_co]):
     def validate_json(self, data: str, /) -> T_co: ...
 
 
-SchemaLike = Mapping[str, Any] | str | bytes | Structure | GenericAlias | UnionType | Adapter[Any]
-"""A JSON Schema, as a dict or JSON text; another `Structure`; an adapter; or a type that `type[T]` does not cover."""
+SchemaLike = Mapping[str, Any] | str | bytes | Structure | Template | GenericAlias | UnionType | Adapter[Any]
+"""A JSON Schema, as a dict or JSON text; another `Structure`; a `Template`; an adapter; or a type that `type[T]` does
+not cover."""
 
 
 class SchemaShape(Generic[T]):
@@ -46,6 +48,17 @@ class SchemaShape(Generic[T]):
         return value  # type: ignore[no-any-return]
 
 
+class TemplateShape(SchemaShape[dict[str, Any]]):
+    """That of a template, parsed into a dict."""
+
+    def __init__(self, template: Template) -> None:
+        super().__init__(template.structure)
+        self._template = template
+
+    def read(self, text: str) -> dict[str, Any]:
+        return self._template.read(text)
+
+
 def to_shape(schema: object) -> SchemaShape[Any] | None:
     """The shape of an answer with this schema. Keywords that no grammar can enforce are refused later, by the grammar
     compiler. Raises `InvalidParameter`."""
@@ -53,6 +66,8 @@ def to_shape(schema: object) -> SchemaShape[Any] | None:
         return None
     if isinstance(schema, Structure):
         return SchemaShape(msgspec.structs.replace(schema, param="schema"))
+    if isinstance(schema, Template):
+        return TemplateShape(schema)
     if isinstance(schema, str | bytes):
         return SchemaShape(_structure(_source(schema)))
     if isinstance(schema, Mapping):

@@ -42,6 +42,7 @@ from localllm.server.apis.ollama import errors as ollama_errors
 from localllm.server.apis.ollama import handlers as ollama
 from localllm.server.apis.openai import handlers as openai
 from localllm.server.apis.responses import handlers as responses
+from localllm.server.apis.selecting import handlers as selecting
 from localllm.server.apis.tei import errors as tei_errors
 from localllm.server.apis.tei import handlers as tei
 from localllm.server.edge import log
@@ -95,6 +96,7 @@ def routes() -> list[Route]:
         *openai.routes(),
         *responses.routes(),
         *anthropic.routes(),
+        *selecting.routes(),
         *embeddings.routes(),
         *audio.routes(),
         *files.routes(),

@@ -160,6 +160,9 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     shift: Shift = Shift()
     priority: int = 0
     """Lower values are served first."""
+    scored: str | None = None
+    """A text behind the prompt whose log-probabilities are wanted instead of an answer; only `prompt`, `prompt_tokens`
+    and `messages` take one."""
     comes_whole: bool = False
     """Whether nobody reads the answer before its end: then it is sent in one piece."""
     batch: bool = False

@@ -15,7 +15,7 @@ from localllm.engine.building import build_engine
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import StepOutput
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Ending, Request, Reuse, Shift
+from localllm.engine.requests.terms import Ending, ReportOptions, Request, Reuse, Shift
 from localllm.errors import InvalidParameter, LoadFailed
 from localllm.llama import library
 from localllm.llama.backend import LlamaBackend, open_backend
@@ -227,6 +227,40 @@ def test_streams_that_move_side_by_side_answer_alike(backend: LlamaBackend) -> N
         assert_as_fresh(backend, sequence.progress.tokens[: sequence.progress.num_prompt], recorder.answer(id))
 
 
+def scores(backend: LlamaBackend, asked: list[tuple[list[int], int]], *, cache: bool) -> list[tuple[list[float], int]]:
+    """Of each prompt's tokens from that one on, all asked together; and how many were cached."""
+    told: dict[int, list[float]] = {}
+    cached: dict[int, int] = {}
+
+    def emit(output: StepOutput) -> None:
+        assert not output.failures
+        for id, delta in output.deltas:
+            told.setdefault(id, []).extend(each.logprob for each in delta.prompt_logprobs)
+            if delta.finish is not None:
+                cached[id] = delta.finish.usage.cached_tokens
+
+    engine = build_engine(backend, emit, sampler=sampler(), tiers=Tiers(2**26))
+    for id, (tokens, start) in enumerate(asked):
+        reported = ReportOptions(prompt_logprobs=0, scored_from=start if cache else 0)
+        reuse = Reuse(cache, pauses=[start - 1])
+        engine.submit(Sequence(Request(id, tokens, sampling=GREEDY, max_tokens=0, reported=reported, reuse=reuse)))
+    drain(engine)
+    return [(told[id][0 if cache else start :], cached[id]) for id, (_, start) in enumerate(asked)]
+
+
+def check_texts_behind_one_prompt(backend: LlamaBackend) -> None:
+    head = prompt_of(backend, 5, 90)
+    asked = [(head + prompt_of(backend, seed, length), 90) for seed, length in ((6, 3), (7, 1), (6, 9), (8, 4), (9, 5))]
+    together, alone = scores(backend, asked, cache=True), scores(backend, asked, cache=False)
+    for (found, _), (expected, _) in zip(together, alone, strict=True):
+        assert found == pytest.approx(expected, abs=0.02)
+    assert [cached for _, cached in together[1:]].count(89) >= 3, "the prompt is computed once, or nearly so"
+
+
+def test_texts_behind_one_prompt_have_the_scores_that_they_have_alone(backend: LlamaBackend) -> None:
+    check_texts_behind_one_prompt(backend)
+
+
 FAMILIES = [families.write_sliding_window, families.write_recurrent, families.write_hybrid]
 
 
@@ -244,6 +278,10 @@ def strict(
     with opened(loaded_library, path, flash_attn=request.param[1]) as backend:
         assert not backend.cells.can_rewind
         yield backend
+
+
+def test_texts_behind_one_prompt_are_scored_on_a_memory_that_cannot_lose_a_tail(strict: LlamaBackend) -> None:
+    check_texts_behind_one_prompt(strict)
 
 
 def test_a_memory_that_cannot_lose_a_tail_goes_back_to_a_checkpoint(strict: LlamaBackend) -> None:

@@ -40,6 +40,8 @@ class ReportOptions(NamedTuple):
     detail: Detail | None = None
     markers: frozenset[int] = frozenset()
     """Control tokens that appear in the text."""
+    scored_from: int = 0
+    """The first token of the prompt whose log-probability is reported; what is before it may come from the cache."""
     whole: bool = False
     """Whether all of it is reported at once, at its end."""
 

@@ -269,7 +269,7 @@ class Admitter:
         progress, waiting = sequence.progress, sequence.progress.waiting
         has_patience = len(waiting.leaders) < MAX_LEADERS
         slack = WAITING_SLACK if can_rewind else 0  # elsewhere only the checkpoint made there helps
-        most = progress.num_prompt - 1
+        most = min(progress.num_prompt, len(progress.prompt)) - 1
         before = None if waiting.wait is None or waiting.wait.leader is None else waiting.wait.leader.sequence
         for leader in sorted(running, key=lambda other: other is not before):
             of = leader.progress

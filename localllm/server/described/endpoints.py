@@ -29,6 +29,8 @@ from localllm.server.apis.responses import compacting
 from localllm.server.apis.responses import replies as response_replies
 from localllm.server.apis.responses import requests as responses
 from localllm.server.apis.responses.events import AnyEvent
+from localllm.server.apis.selecting import replies as selection_replies
+from localllm.server.apis.selecting import requests as selecting
 from localllm.server.apis.tei import replies as tei_replies
 from localllm.server.apis.tei import requests as tei
 from localllm.server.apis.tei.errors import ErrorReply as TeiError
@@ -236,6 +238,13 @@ OPERATIONS = (
         messages.CountRequest,
         message_replies.TokenCount,
         error=message_replies.ErrorReply,
+    ),
+    Operation(
+        "post",
+        "/v1/select",
+        "How likely given answers are, and the likeliest",
+        selecting.SelectRequest,
+        selection_replies.SelectionObject,
     ),
     Operation("get", "/v1/responses/{response_id}", "A stored response", response=response_replies.ResponseObject),
     Operation("delete", "/v1/responses/{response_id}", "Delete a stored response", response=response_replies.Deleted),

@@ -25,6 +25,19 @@ class AnswerShape(NamedTuple):
     beginning: Beginning
 
 
+NO_SHAPE = AnswerShape(None, None, "text")
+
+
+def before_text(request: GenerationRequest, format: ChatFormat, ending: str) -> str:
+    """What stands between a prompt with this ending and the text of an answer that does not think."""
+    if not ending:
+        return ""
+    beginning, format = shape_of(request, format, ending).beginning, format.for_answer(request.rendering)
+    closing = "" if format.thought is None or beginning != "thought" else format.thought.closing + format.behind_thought
+    text = _behind(ending, format).text
+    return closing if text is None else closing + text.opening
+
+
 def shape_of(request: GenerationRequest, format: ChatFormat, ending: str) -> AnswerShape:
     """`ending`: how the rendered prompt ends; empty if it was not rendered. Raises `InvalidParameter`."""
     if not ending:

@@ -37,7 +37,7 @@ from localllm.worker.drafts.available import check_sources, notes_on
 from localllm.worker.grammars.constraints import Grammars
 from localllm.worker.messages import Accepted, Call, Deltas, File, Rejected, Reply, Submit, Up
 from localllm.worker.prompts import adapted
-from localllm.worker.prompts.answer_shapes import AnswerShape, control_tokens, shape_of
+from localllm.worker.prompts.answer_shapes import NO_SHAPE, AnswerShape, control_tokens, shape_of
 from localllm.worker.prompts.calls import answer_call
 from localllm.worker.prompts.fair_turns import Turns
 from localllm.worker.prompts.media_pieces import MediaGathering
@@ -45,6 +45,7 @@ from localllm.worker.prompts.media_uses import MediaUses
 from localllm.worker.prompts.prompt_parts import MediaReader, Source, Tokenizer
 from localllm.worker.prompts.rendering import Render, Renderer
 from localllm.worker.prompts.reworded import AnswerMemory
+from localllm.worker.prompts.scored_texts import ScoredTexts
 from localllm.worker.prompts.sequences import Sequences
 from localllm.worker.prompts.tokenized import Prompt, PromptRules, Prompts, RenderedPrompt, source_of
 from localllm.worker.prompts.uncancelled import UncancelledRequests
@@ -225,10 +226,14 @@ class Preparer:
             self._check_kind(draft.source)
             prompt = yield from self._prompts.make(draft.source, rendered)
             predicted: dict[str, list[int]] = {}
+            texts = ScoredTexts(self._prompts, self._model.format, draft.source, rendered)
             while (taker := self._next_taker(draft)) is not None:
                 with errors_to(partial(self._reject, taker)):
-                    guesser = yield from self._guesser(taker.message.request, predicted)
-                    self._hand_over(taker, prompt, guesser)
+                    request = taker.message.request
+                    if request.scored is not None:
+                        self._submit(taker, (yield from texts.behind(prompt, request)), NO_SHAPE, None, None)
+                    else:
+                        self._hand_over(taker, prompt, (yield from self._guesser(request, predicted)))
                 self._served(draft, taker)
                 yield
 
@@ -306,13 +311,9 @@ class Preparer:
                 )
 
     def _constrained(
-        self,
-        taker: _Taker,
-        prompt: Prompt,
-        shape: AnswerShape,
-        guesser: Guesser | None,
+        self, taker: _Taker, prompt: Prompt, shape: AnswerShape, guesser: Guesser | None,
         result: MatcherConstraint | LocalLLMError,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """On a thread of the grammars."""
         with errors_to(partial(self._reject, taker)):
             if isinstance(result, LocalLLMError):
@@ -320,13 +321,9 @@ class Preparer:
             self._submit(taker, prompt, shape, result, guesser)
 
     def _submit(
-        self,
-        taker: _Taker,
-        prompt: Prompt,
-        shape: AnswerShape,
-        constraint: MatcherConstraint | None,
+        self, taker: _Taker, prompt: Prompt, shape: AnswerShape, constraint: MatcherConstraint | None,
         guesser: Guesser | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
 
         def submit() -> None:
             self._send(Accepted(sequence.id, sequence.progress.num_prompt, notes, shape.beginning, report, making))

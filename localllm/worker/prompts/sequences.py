@@ -54,17 +54,18 @@ class Sequences:
         self._check(request, params)
         sampling = self._sampling(params)
         keep = prompt.keep if request.shift.keep is None else request.shift.keep
-        caches = request.cache_prompt and params.prompt_logprobs is None
+        is_scored, tokens = prompt.scored is not None, [*prompt.tokens, *(prompt.scored or ())]
+        caches = request.cache_prompt and (is_scored or params.prompt_logprobs is None)
         stays_open = params.min_tokens and not params.ignore_eos
         under = adapted(request.adapters or (), prompt.tokens)
         domain = Domain.of(cache_salt=request.cache_salt, adapters=under.shared)
         wanted = Request(
             message.id,
-            prompt.tokens,
+            tokens,
             sampling=sampling,
             adapters=under.adapters,
             activation=under.activation,
-            max_tokens=None if params.max_tokens == NO_LIMIT else params.max_tokens,
+            max_tokens=0 if is_scored else None if params.max_tokens == NO_LIMIT else params.max_tokens,
             ending=Ending(
                 min_tokens=params.min_tokens,
                 stop=params.stop,
@@ -75,12 +76,13 @@ class Sequences:
             ),
             reported=ReportOptions(
                 params.logprobs,
-                params.prompt_logprobs,
+                params.prompt_logprobs or 0 if is_scored else params.prompt_logprobs,
                 request.detail,
                 self._markers if request.messages is not None else frozenset(),
                 whole=request.comes_whole,
+                scored_from=len(prompt.tokens) if is_scored else 0,
             ),
-            reuse=Reuse(caches, domain, prompt.pauses, request.slot),
+            reuse=Reuse(caches, domain, _pauses(prompt), request.slot),
             shift=Shift(len(prompt.tokens) if keep == KEEP_ALL else keep, request.shift.discard),
             spans=() if prompt.use is None else tuple(each.span for each in prompt.use.spans),
             due=Due(
@@ -125,3 +127,8 @@ class Sequences:
                 f"{name} names token {token}; this model has {self._model.info.vocabulary_size}, counted from 0",
                 param=param,
             )
+
+
+def _pauses(prompt: Prompt) -> list[int]:
+    """The scores of other texts behind the same prompt begin with the logits of its last token."""
+    return prompt.pauses if prompt.scored is None else [*prompt.pauses, len(prompt.tokens) - 1]

@@ -59,6 +59,8 @@ class Prompt(NamedTuple):
     """Text of all tokens, if requested."""
     use: MediaUse | None = None
     """Its pictures and sounds, if any."""
+    scored: list[int] | None = None
+    """Tokens behind it whose log-probabilities are wanted; None: an answer is."""
 
 
 class RenderedPrompt(NamedTuple):
@@ -193,7 +195,7 @@ class Prompts:
             tokens, spans = yield from self._tokens_of(rendered, param, memo)
         if rendered is not None and rendered.use is not None:
             rendered.use.spans = tuple(spans)
-        self._check_length(len(tokens), param, num_rows=sum(len(each.span.of.ids) for each in spans))
+        self.check_length(len(tokens), param, num_rows=sum(len(each.span.of.ids) for each in spans))
         if not tokens:
             raise InvalidParameter("the prompt is empty; give at least one token", param="prompt")
         lengths: dict[int, int] = {}
@@ -250,7 +252,7 @@ class Prompts:
     ) -> Generator[None, None, tuple[list[int], list[MediaSpan]]]:
         head, text, pieces = rendered.head, rendered.text, rendered.pieces
         if head is not None:
-            behind = yield from self._tokenize(
+            behind = yield from self.tokenize(
                 text[head.num_characters :], param, num_before=len(head.tokens), memo=memo, pieces=pieces
             )
             tokens = head.tokens + behind
@@ -259,7 +261,7 @@ class Prompts:
                 return tokens, spans
             assert rendered.asked is not None
             rendered.asked.forget_head()  # its pictures were encoded otherwise
-        tokens = yield from self._tokenize(text, param, memo=memo, pieces=pieces)
+        tokens = yield from self.tokenize(text, param, memo=memo, pieces=pieces)
         return tokens, self.texts.spans(text, pieces, tokens) or []
 
     def _tokens(self, source: Source) -> Generator[None, None, tuple[list[int], tuple[str, ...]]]:
@@ -267,15 +269,15 @@ class Prompts:
         if source.infill is not None:
             return (yield from self._infill(source.infill))
         if source.prompt_tokens is not None:
-            self._check_length(len(source.prompt_tokens), "prompt")
+            self.check_length(len(source.prompt_tokens), "prompt")
             tokens = self._vocab.check_tokens(source.prompt_tokens)
         elif source.prompt is None:
             raise InvalidParameter("give messages or a prompt", param="prompt")
         else:
-            tokens = yield from self._tokenize(source.prompt, "prompt", plain=source.suffix is not None)
+            tokens = yield from self.tokenize(source.prompt, "prompt", plain=source.suffix is not None)
         if source.suffix is None:
             return tokens, ()
-        behind = yield from self._tokenize(source.suffix, "suffix", plain=True)
+        behind = yield from self.tokenize(source.suffix, "suffix", plain=True)
         return self._vocab.fill_in_middle(tokens, behind), ()
 
     def _infill(self, infill: Infill) -> Generator[None, None, tuple[list[int], tuple[str, ...]]]:
@@ -301,7 +303,7 @@ class Prompts:
         tokens, is_cut = infill_tokens(marks, pieces, most=self._model.ctx - LEAST_ANSWER)
         return tokens, ("input_extra: it and the texts around the gap were cut to fit",) if is_cut else ()
 
-    def _tokenize(
+    def tokenize(
         self,
         text: str,
         param: str,
@@ -314,7 +316,7 @@ class Prompts:
         """`plain`: no special tokens, neither added nor parsed from the text; none are added behind others, of which
         there are `num_before`."""
         num_rows = self.texts.fewest_rows(text, pieces)
-        self._check_length(self.texts.fewest_tokens(text, pieces), param, at_least=True, num_rows=num_rows)
+        self.check_length(self.texts.fewest_tokens(text, pieces), param, at_least=True, num_rows=num_rows)
         tokens: list[int] = []
         steps = self.texts.steps(
             text,
@@ -327,7 +329,7 @@ class Prompts:
         for step in steps:
             tokens += step
             if len(tokens) > MOST_COUNTED * self._model.ctx:
-                self._check_length(len(tokens), param, at_least=True, num_rows=num_rows)
+                self.check_length(len(tokens), param, at_least=True, num_rows=num_rows)
             yield
         return tokens
 
@@ -349,7 +351,7 @@ class Prompts:
             yield
         return at
 
-    def _check_length(self, num_tokens: int, param: str, *, at_least: bool = False, num_rows: int = 0) -> None:
+    def check_length(self, num_tokens: int, param: str, *, at_least: bool = False, num_rows: int = 0) -> None:
         """Raises `ContextLengthExceeded` for a prompt that leaves no room for an answer."""
         if num_tokens < self._model.ctx:
             return

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from localllm.engine.backend import Segment
 from localllm.engine.building import build_engine
+from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import StepOutput
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import ReportOptions, Request, Reuse
@@ -115,6 +116,40 @@ def test_every_prompt_is_scored_once_whoever_runs_beside_it(
             check(told.of_prompt(id), prompt, wanted)
             assert len(told.of_answer(id)) == room
             assert finish.usage.cached_tokens == 0
+
+
+@settings(max_examples=100)
+@given(
+    head=st.lists(st.integers(1, 96), min_size=1, max_size=40),
+    texts=st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=8), min_size=1, max_size=8),
+    slots=st.integers(1, 4),
+    can_rewind=st.booleans(),
+    fails_at_step=st.none() | st.integers(0, 6),
+)
+def test_texts_behind_a_prompt_that_is_cached_are_scored_by_what_is_before_them(
+    head: list[int], texts: list[list[int]], slots: int, can_rewind: bool, fails_at_step: int | None
+) -> None:
+    """Also by the texts' own beginnings, which others have scored."""
+    backend, told = FakeBackend(num_slots=slots, can_rewind=can_rewind, fails_at_step=fails_at_step), Told()
+    engine = build_engine(backend, told, tiers=Tiers(2**20))
+    for id, text in enumerate(texts):
+        reported = ReportOptions(prompt_logprobs=0, scored_from=len(head), whole=True)
+        reuse = Reuse(pauses=[len(head) - 1])
+        engine.submit(Sequence(Request(id, head + text, sampling=GREEDY, max_tokens=0, reported=reported, reuse=reuse)))
+    drain(engine)
+    for id, text in enumerate(texts):
+        if id in told.failures:
+            continue
+        whole, found = head + text, told.of_prompt(id)
+        assert [each.token for each in found] == text
+        for place, each in enumerate(found, start=len(head)):
+            expected = LIKELY if whole[place] == next_token(whole[:place]) else LIKELY - 1
+            assert math.isclose(each.logprob, expected, abs_tol=1e-5)
+        finish = told.deltas[id][-1].finish
+        assert finish is not None
+        assert finish.usage.cached_tokens <= len(head) - 1
+        if slots == 1 and id and fails_at_step is None:
+            assert finish.usage.cached_tokens == len(head) - 1
 
 
 def test_an_answer_of_no_tokens_leaves_its_prompt_in_the_cache() -> None:
