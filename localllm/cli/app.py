@@ -24,6 +24,7 @@ from localllm.cli.options import (
     model_settings,
     recommend,
     rpc_worker,
+    sessions,
     transcribe,
     tune,
 )
@@ -89,9 +90,9 @@ SAMPLING = "temperature top_k top_p min_p seed max_tokens"
 
 
 @takes(
-    f"{SAMPLING} api_key ctx threads gpu_layers device draft {COMMON}",
-    "lora control_vector n_cpu_moe moe_cache_mb chat_template mmproj projector image_min_tokens image_max_tokens "
-    "runtime rpc plugin_dir",
+    f"temperature top_k top_p seed max_tokens api_key ctx threads gpu_layers device draft {COMMON}",
+    "min_p lora control_vector n_cpu_moe moe_cache_mb chat_template mmproj projector image_min_tokens "
+    "image_max_tokens runtime rpc plugin_dir",
 )
 def run(
     model: Annotated[
@@ -108,9 +109,18 @@ def run(
         list[str] | None, Option("--audio", metavar="FILE", help="A sound, or its http(s) address; repeatable")
     ] = None,
     file: Annotated[
-        list[str] | None, Option("--file", metavar="FILE", help="A document, or its http(s) address; repeatable")
+        list[str] | None,
+        Option("--file", "-f", metavar="FILE", help="A document or text, or its address; repeatable"),
     ] = None,
     system: Annotated[str | None, Option("--system", metavar="TEXT", help="System message")] = None,
+    system_file: Annotated[
+        Path | None, Option("--system-file", metavar="FILE", help="System message from a file")
+    ] = None,
+    continues: Annotated[bool, Option("--continue", "-c", help="Go on with the last chat")] = False,
+    session: Annotated[
+        str | None, Option("--session", metavar="NAME", help="Go on with the chat of this name, or begin it")
+    ] = None,
+    private: Annotated[bool, Option("--private", help="Keep neither the chat nor what is typed")] = False,
     raw: Annotated[bool, Option("--raw", help="Continue the prompt, without the chat template")] = False,
     schema: Annotated[
         Path | None, Option("--schema", metavar="FILE", help="Answer with JSON that matches this JSON Schema")
@@ -122,13 +132,13 @@ def run(
         Option(
             "--think",
             metavar="on|off|hide|N",
-            help="Think first; do not; show only a note; at most N tokens [default: up to the model]",
+            help="Think first; do not; show a note; at most N tokens",
             show_default=False,
         ),
     ] = "default",
     tools: Annotated[
         Path | None,
-        Option("--tools", metavar="FILE", help="Tools it may call (OpenAI's JSON); each call is printed on one line"),
+        Option("--tools", metavar="FILE", help="Tools it may call (OpenAI's JSON)"),
     ] = None,
     mcp: mcp_command.Config = None,
     mcp_allow: mcp_command.Allow = None,
@@ -145,6 +155,7 @@ def run(
     from localllm.cli.chat.tools import load_tools
     from localllm.cli.commands.run import RunOptions, run_model
     from localllm.cli.shared import last_model
+    from localllm.cli.shared.given_text import system_text
     from localllm.types import SamplingParams
 
     params = SamplingParams(**{name: settings.pop(name) for name in SAMPLING.split()})
@@ -158,7 +169,9 @@ def run(
     text = None if prompt is None else " ".join(prompt)
     if model is not None and text is None and last_model.is_prompt(model):
         model, text = None, model
-    options = RunOptions(model, text, system, raw, params, settings, *look, document, given, servers, *media)
+    system = system if system_file is None else system_text(system, system_file)
+    kept = session, continues, private
+    options = RunOptions(model, text, system, raw, params, settings, *look, document, given, servers, *media, *kept)
     raise Exit(run_model(options))
 
 
@@ -290,6 +303,7 @@ def doctor(
 
 COMMANDS.update(
     run=run,
+    sessions=sessions.sessions,
     embed=embed.embed,
     transcribe=transcribe.transcribe,
     batch=batch.batch,

@@ -228,3 +228,18 @@ def test_limits_and_seeds_as_llama_cpp_has_them(cli: Cli) -> None:
     for seed in ("9223372036854775807", "-9223372036854775808"):
         one, other = (cli("run", "tiny", "Once", "--max-tokens", "8", "--seed", seed) for _ in range(2))
         assert one.stdout == other.stdout != ""
+
+
+def test_a_question_goes_on_with_a_session_which_is_kept_with_its_model(cli: Cli, tmp_path: Path) -> None:
+    note = tmp_path / "note.txt"
+    note.write_text("Be brief.")
+    begun = cli("run", "demo", "My name is Ada.", "--session", "ada", "--system-file", note, "--temperature", "0")
+    assert begun.stdout == "Nice to meet you, Ada!\n"
+    again = cli("run", "--continue", "What is my name?", "--max-tokens", "20")
+    assert again.stdout == "Your name is Ada.\n"
+    shown = cli("sessions", "show", "ada").stdout
+    assert shown.startswith("# ada\n\ndemo\n\n## System\n\nBe brief.\n\n## You\n\nMy name is Ada.\n")
+    assert shown.endswith("## Model\n\nYour name is Ada.\n")
+    refused = cli("run", "demo", "Hello", "--private", "--continue")
+    assert (refused.returncode, refused.stderr.count("--private keeps nothing")) == (2, 1)
+    cli("sessions", "rm", "ada")

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from localllm.cli.chat import tools
 from localllm.cli.chat.answer import AnswerStyle, PrintedAnswer, Talk, describe, stats_line, why_incomplete
 from localllm.cli.chat.attachments import Attachment
+from localllm.cli.chat.kept.saved import Turn
 from localllm.cli.chat.mcp_tools import McpTools
 from localllm.cli.chat.questions import RESULT, LineDropped, ReadLine, read_message
-from localllm.cli.chat.saved import Turn
 from localllm.cli.chat.stats import Totals
 from localllm.cli.shared import report
 from localllm.errors import LocalLLMError

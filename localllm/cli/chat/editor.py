@@ -16,12 +16,14 @@ from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.styles import Style
 
 from localllm.cli.chat import parameters
+from localllm.cli.chat.folding import Folds
+from localllm.cli.chat.kept.saved import history_file
 from localllm.cli.chat.mcp_tools import MAY_RUN
 from localllm.cli.chat.questions import QUOTES, RESULT, LineDropped
-from localllm.cli.chat.saved import history_file
 from localllm.cli.chat.slash_commands import COMMANDS
 from localllm.errors import LocalLLMError
 
@@ -36,12 +38,15 @@ class Editor:
 
     def __init__(self, home: Path | None, *, models: Callable[[], list[str]]) -> None:
         path = history_file(home) if home is not None else None
-        history: History = PrivateHistory(str(path)) if path is not None else InMemoryHistory()
+        self._folds = Folds()
+        history: History = InMemoryHistory()
+        if path is not None:
+            history = PrivateHistory(str(path), self._folds.unfolded)
         self._session: PromptSession[str] = PromptSession(
             history=history,
             multiline=True,
             prompt_continuation=[("class:prompt", "... ")],
-            key_bindings=_keys(),
+            key_bindings=_keys(self._folds),
             completer=CommandCompleter(models),
             complete_while_typing=Condition(self._is_command),
             complete_in_thread=True,
@@ -51,7 +56,11 @@ class Editor:
             style=_STYLE,
         )
         self._results: PromptSession[str] = PromptSession(
-            history=InMemoryHistory(), multiline=True, key_bindings=_keys(), enable_suspend=True, style=_STYLE
+            history=InMemoryHistory(),
+            multiline=True,
+            key_bindings=_keys(self._folds),
+            enable_suspend=True,
+            style=_STYLE,
         )
 
     def read(self, prompt: str) -> str:
@@ -61,11 +70,12 @@ class Editor:
         shown = FormattedText([("class:prompt", prompt)])
         hint, nothing = FormattedText([("class:placeholder", placeholder)]), FormattedText()
         try:
-            return session.prompt(shown, placeholder=lambda: nothing if _shows_text(session) else hint)
+            text = session.prompt(shown, placeholder=lambda: nothing if _shows_text(session) else hint)
         except KeyboardInterrupt:
             if session.default_buffer.text:
                 raise LineDropped from None
             raise
+        return self._folds.unfolded(text)
 
     def _is_command(self) -> bool:
         text = self._session.default_buffer.text
@@ -78,11 +88,16 @@ def _shows_text(session: PromptSession[str]) -> bool:
 
 
 class PrivateHistory(FileHistory):
-    """The input history in a file; a line with a leading space is not kept, as in shells."""
+    """The input history in a file; a line with a leading space is not kept, as in shells. `whole`: the text of a line
+    as it is kept."""
+
+    def __init__(self, filename: str, whole: Callable[[str], str] = str) -> None:
+        super().__init__(filename)
+        self._whole = whole
 
     def store_string(self, string: str) -> None:
         if not string.startswith(" "):
-            super().store_string(string)
+            super().store_string(self._whole(string))
 
 
 def is_open(text: str) -> bool:
@@ -91,7 +106,7 @@ def is_open(text: str) -> bool:
     return message.startswith(QUOTES) and not message.removeprefix(QUOTES).rstrip().endswith(QUOTES)
 
 
-def _keys() -> KeyBindings:
+def _keys(folds: Folds) -> KeyBindings:
     keys = KeyBindings()
     in_message = has_focus(DEFAULT_BUFFER)  # not in the history search
 
@@ -105,6 +120,17 @@ def _keys() -> KeyBindings:
     @keys.add("escape", "enter", filter=in_message)
     def _new_line(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")
+
+    @keys.add(Keys.BracketedPaste, filter=in_message)
+    def _paste(event: KeyPressEvent) -> None:
+        pasted = event.data.replace("\r\n", "\n").replace("\r", "\n")
+        event.current_buffer.insert_text(folds.folded(pasted))
+
+    @keys.add("backspace", filter=in_message)
+    def _delete(event: KeyPressEvent) -> None:
+        """A folded paste as a whole."""
+        before = event.current_buffer.document.text_before_cursor
+        event.current_buffer.delete_before_cursor(folds.length_at_end(before) or event.arg)
 
     return keys
 
@@ -125,9 +151,11 @@ class CommandCompleter(Completer):
             yield from _matching(command, {name: command.summary for name, command in COMMANDS.items()})
         elif command.rstrip("!") in ("/save", "/load", "/tools", "/image", "/audio", "/file"):
             yield from self._paths.get_completions(Document(argument), complete_event)
+        elif command == "/copy":
+            yield from _matching(argument, {"code": "the last block of code"})
         elif command == "/help":
             yield from _matching(argument, {name.removeprefix("/"): "" for name in COMMANDS})
-        elif command == "/model":
+        elif command in ("/model", "/retry"):
             yield from _matching(argument, dict.fromkeys(self._model_names(), ""))
         elif command == "/set":
             name, space, value = argument.partition(" ")

@@ -5,13 +5,14 @@ Ctrl-C stops an answer; the part that has arrived stays in the conversation.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from localllm.cli.chat import attach_commands, dropped, slash_commands
 from localllm.cli.chat.answer import Talk
 from localllm.cli.chat.attachments import Attachment
 from localllm.cli.chat.conversation import Conversation, Leave, Switch
+from localllm.cli.chat.kept.keeping import Keeper
 from localllm.cli.chat.questions import LineDropped, ReadLine, read_message
 from localllm.cli.shared import report
 from localllm.cli.shared.given_text import typed
@@ -31,9 +32,10 @@ def chat(
     home: Path | None = None,
     switch: Switch | None = None,
     attached: Sequence[Attachment] = (),
+    keeper: Keeper | None = None,
 ) -> int:
     """Chat on the terminal; returns the exit code. `home`: where the input history is kept; None: nowhere.
-    `attached`: what goes with the first message."""
+    `attached`: what goes with the first message. `keeper`: keeps the chat, and has what it continues."""
     from localllm.cli.chat.editor import Editor
 
     conversation = Chat(talk, system, verbose=verbose, stats=stats, markdown=markdown, switch=switch)
@@ -45,11 +47,17 @@ def chat(
     if talk.template_note:
         report.say(f"{talk.model_id}: {talk.template_note}")
     conversation.pending = [*attached]
+    if keeper is not None:
+        keeper.take_up(conversation, shows=True)
+        conversation.keep = keeper.keep
     return conversation.run(editor.read)
 
 
 class Chat(Conversation):
     """A conversation driven by lines from the keyboard."""
+
+    keep: Callable[[Conversation], None] | None = None
+    """Called after each message and command."""
 
     def run(self, read_line: ReadLine) -> int:
         """Read and answer until the user leaves; returns the exit code."""
@@ -72,6 +80,9 @@ class Chat(Conversation):
                 continue
             except LocalLLMError as error:
                 self._complain(error)
+            finally:
+                if self.keep is not None:
+                    self.keep(self)
 
     def take(self, text: str) -> None:
         """Handle one message or command. Raises `LocalLLMError`s, `Leave`."""

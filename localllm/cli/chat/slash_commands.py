@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import difflib
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from localllm.cli.chat import attach_commands, saved, set_command, tools
+from localllm.cli.chat import answer_again, attach_commands, copying, set_command, tools
 from localllm.cli.chat.conversation import Conversation, Leave
+from localllm.cli.chat.kept import save_commands
 from localllm.cli.chat.parameters import unquoted
-from localllm.cli.chat.saved import SavedChat
-from localllm.cli.chat.tools import Tools
 from localllm.cli.shared import report
-from localllm.errors import InvalidParameter, UnsupportedParameter
-from localllm.types import RANDOM_SEED
-
-EXCERPT_CHARS = 60
+from localllm.errors import InvalidParameter
 
 
 class Command(NamedTuple):
@@ -109,118 +104,6 @@ def _tools(chat: Conversation, argument: str) -> None:
         report.say("you will be asked for the result of each call; /tools off removes the tools")
 
 
-def _model(chat: Conversation, argument: str) -> None:
-    if not argument:
-        names = chat.talk.model_names()
-        report.say("\n".join(f"{'*' if name == chat.talk.model_id else ' '} {name}" for name in names))
-        return
-    if chat.switch is None:
-        raise UnsupportedParameter(
-            "this chat cannot switch models; start another one with `localllm run`", param="model"
-        )
-    talk = chat.switch(argument)
-    talk.params, talk.think, talk.tools = chat.talk.params, chat.talk.think, chat.talk.tools
-    talk.attachments = chat.talk.attachments
-    chat.talk = talk
-    continues = "; the conversation continues" if chat.turns and not talk.raw else ""
-    report.say(f"switched to {talk.model_id}{continues}")
-    if talk.raw:
-        report.say(f"{talk.model_id} has no chat template: it continues each line, without the conversation")
-
-
-def _save(chat: Conversation, argument: str) -> None:
-    force, argument = _forced(argument)
-    if not chat.turns and chat.system is None:
-        report.say("there is nothing to save yet")
-        return
-    if argument:
-        path = Path(unquoted(argument)).expanduser()
-        path = path if path.suffix else path.with_suffix(".json")
-    else:
-        path = chat.file or Path(time.strftime("chat-%Y-%m-%d-%H%M%S.json"))
-    content = SavedChat(
-        localllm_chat=saved.VERSION,
-        model=chat.talk.model_id,
-        system=chat.system,
-        parameters=chat.talk.params,
-        messages=tuple(chat.turns),
-        tools=tuple(chat.talk.tools.entries) if isinstance(chat.talk.tools, Tools) else (),  # MCP tools are not saved
-    )
-    saved.save(path, content, replace=force or path == chat.file)
-    chat.file, chat.is_saved = path, True
-    report.say(f"saved {_count(len(chat.turns))} to {path}")
-
-
-def _load(chat: Conversation, argument: str) -> None:
-    force, argument = _forced(argument)
-    if not argument:
-        raise InvalidParameter("which file? /load FILE", param="file")
-    if chat.turns and not chat.is_saved and not force:
-        raise InvalidParameter(
-            f"{_count(len(chat.turns))} would be lost: /save them first, or discard them with /load! FILE", param="file"
-        )
-    path = Path(unquoted(argument)).expanduser()
-    path = path.with_suffix(".json") if not path.suffix and not path.exists() else path
-    found = saved.load(path)
-    if chat.talk.raw and found.messages:
-        raise UnsupportedParameter(
-            f"{chat.talk.model_id} has no chat template and cannot continue a chat", param="file"
-        )
-    chat.turns, chat.system, chat.cleared, chat.unanswered = list(found.messages), found.system, [], None
-    chat.pending = []
-    chat.talk.params = found.parameters
-    if found.tools or isinstance(chat.talk.tools, Tools):  # MCP servers stay with the chat
-        chat.talk.tools = Tools(list(found.tools), path) if found.tools else None
-    chat.restore_thoughts()
-    chat.file, chat.is_saved = path, True
-    other_model = f"; the model was {found.model}" if found.model not in ("", chat.talk.model_id) else ""
-    report.say(f"loaded {_count(len(chat.turns))}{other_model}")
-    for attachment in (each for turn in chat.turns for each in turn.attached):
-        if why := chat.talk.attachments.restore(attachment):
-            report.say(f"{attachment.path} {why}; the model reads a note in its place")
-    for turn in chat.turns[-2:]:
-        called = " ".join(f"calls {tools.shown(call)}" for call in turn.calls)
-        report.say(f"{turn.role}: {excerpt(f'{turn.shown} {called}')}")
-
-
-def _regen(chat: Conversation, _: str) -> None:
-    if chat.unanswered is not None:
-        chat.ask(chat.unanswered)
-        return
-    place = _last_question(chat)
-    if place is None:
-        report.say("there is no message to answer again")
-        return
-    removed, chat.turns = chat.turns[place:], chat.turns[:place]
-    num_before = len(chat.turns)
-    ends_with_result = removed[-1].role == "tool" and not removed[-1].interrupted  # the answer to it is missing
-    params = chat.talk.params
-    if not ends_with_result and (params.seed not in (None, RANDOM_SEED) or params.temperature == 0):
-        why = "temperature is 0" if params.temperature == 0 else f"seed is {params.seed}"
-        report.say(f"the answer will likely be the same: {why}")
-    try:
-        chat.resume(removed if ends_with_result else removed[:1])
-    finally:
-        if len(chat.turns) == num_before:  # no new answer, so the old one stays
-            chat.turns += removed
-
-
-def _undo(chat: Conversation, _: str) -> None:
-    place = _last_question(chat)
-    if chat.pending:
-        report.say(f"took back: {' '.join(each.shown for each in chat.pending)}")
-        chat.pending = []
-    elif place is not None:
-        report.say(f"took back: {excerpt(chat.turns[place].shown)}")
-        del chat.turns[place:]
-        chat.is_saved = False
-    elif chat.cleared:
-        chat.turns, chat.cleared = chat.cleared, []
-        report.say(f"restored {_count(len(chat.turns))}")
-    else:
-        report.say("there is nothing to take back")
-
-
 def _clear(chat: Conversation, _: str) -> None:
     if chat.turns:
         chat.cleared, chat.turns = chat.turns, []
@@ -234,26 +117,6 @@ def _stats(chat: Conversation, _: str) -> None:
 
 def _bye(_chat: Conversation, _: str) -> None:
     raise Leave
-
-
-def _last_question(chat: Conversation) -> int | None:
-    """The index in `turns` where the last exchange begins."""
-    places = [place for place, turn in enumerate(chat.turns) if turn.role == "user"]
-    return places[-1] if places else None
-
-
-def _forced(argument: str) -> tuple[bool, str]:
-    return (True, argument[1:].strip()) if argument.startswith("!") else (False, argument)
-
-
-def _count(messages: int) -> str:
-    return "1 message" if messages == 1 else f"{messages} messages"
-
-
-def excerpt(text: str) -> str:
-    """The beginning of a message, on one line."""
-    line = " ".join(text.split())
-    return line if len(line) <= EXCERPT_CHARS else line[: EXCERPT_CHARS - 1] + "…"
 
 
 _TOOLS_DETAILS = """\
@@ -275,16 +138,31 @@ COMMANDS: dict[str, Command] = {
             'The conversation continues. /system "" removes the message.',
             takes_lines=True,
         ),
-        Command("/model [NAME]", "list models, or switch to another", _model),
+        Command("/model [NAME]", "list models, or switch to another", answer_again.model),
         Command(
             "/save [FILE]",
             "save the chat as JSON",
-            _save,
+            save_commands.save,
             "Without FILE: the file of the last /save or /load, or a new one here. /save! overwrites another file.",
         ),
-        Command("/load FILE", "continue a saved chat", _load, "/load! discards an unsaved conversation."),
-        Command("/regen", "answer the last message again", _regen, "Also resends a message that got no answer."),
-        Command("/undo", "take back the last exchange", _undo, "After /clear: restores the conversation."),
+        Command("/load FILE", "continue a saved chat", save_commands.load, "/load! discards an unsaved conversation."),
+        Command(
+            "/regen", "answer the last message again", answer_again.regen, "Also resends a message that got no answer."
+        ),
+        Command(
+            "/retry MODEL",
+            "answer the last message again with another model",
+            answer_again.retry,
+            "The chat goes on with that model; /model NAME switches back.",
+        ),
+        Command(
+            "/edit [TEXT]",
+            "edit the last message in $EDITOR, and send it in its place",
+            answer_again.edit,
+            "With TEXT, or at the beginning of a chat: a new message. Nothing is sent if nothing is changed.",
+        ),
+        Command("/copy [code]", "copy the last answer, or its last block of code", copying.copy, copying.DETAILS),
+        Command("/undo", "take back the last exchange", answer_again.undo, "After /clear: restores the conversation."),
         Command("/clear", "start a new conversation", _clear, "The system message and the parameters stay."),
         Command("/thoughts [N|all]", "show the thoughts before the last answer, or the last N", _thoughts),
         Command("/tools [FILE|off]", "show, load or remove tools that the model may call", _tools, _TOOLS_DETAILS),

@@ -13,6 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from localllm.cli.chat import mcp_tools, tools
 from localllm.cli.chat.answer import AnswerStyle, PrintedAnswer, Talk, describe, prepare, stats_line, why_incomplete
 from localllm.cli.chat.attachments import Attachment, Attachments, Bounds, user_message
+from localllm.cli.chat.conversation import Conversation
+from localllm.cli.chat.kept import keeping
+from localllm.cli.chat.kept.keeping import Keeper
+from localllm.cli.chat.kept.saved import Turn
+from localllm.cli.chat.kept.sessions import Sessions
 from localllm.cli.chat.mcp_tools import McpOptions, McpTools
 from localllm.cli.chat.media_look import is_media
 from localllm.cli.chat.schema import DocumentFormat
@@ -55,6 +60,12 @@ class RunOptions(NamedTuple):
     audios: Sequence[str] = ()
     files: Sequence[str] = ()
     """Paths and addresses of pictures, sounds and documents."""
+    session: str | None = None
+    """The name of the session that this chat is; None: none of its own."""
+    continues: bool = False
+    """Whether the last chat goes on."""
+    private: bool = False
+    """Whether neither the chat nor what is typed is kept."""
 
     @property
     def look(self) -> AnswerStyle:
@@ -69,10 +80,13 @@ def run_model(options: RunOptions) -> int:
     if options.raw:
         _check_raw(options)
     settings = config.load(options.load)
-    model = settings.sections().model_named(options.model or last_model.last(settings.data_dir))
-    if options.model is None:
-        report.say(f"localllm: {model}{_advice(model, settings)}")
     interactive = options.prompt is None and sys.stdin.isatty()
+    keeper = _keeper(options, settings, interactive=interactive)
+    model = (keeper.model if keeper else "") if options.model is None else options.model
+    model = settings.sections().model_named(model or last_model.last(settings.data_dir))
+    if options.model is None:
+        is_chosen = keeper is not None and keeper.found is not None
+        report.say(f"localllm: {model}{'' if is_chosen else _advice(model, settings)}")
     attachments = Attachments(Bounds.of(settings))
     attached = [attachments.open(each, "image") for each in options.images]
     attached += [attachments.open(each, "audio") for each in options.audios]
@@ -95,6 +109,8 @@ def run_model(options: RunOptions) -> int:
         if server.is_sidecar and sys.stderr.isatty():
             _suggest_runtime(settings)
         last_model.remember(model, settings.data_dir)
+        if keeper is not None:
+            keeper.model = last_model.lasting(model)
         with server.client() as client:
             model_id = with_given(server.model_id, settings.lora, settings.control_vector)
             talk = _talk(client, model_id, options, found, attachments)
@@ -112,11 +128,40 @@ def run_model(options: RunOptions) -> int:
                     verbose=settings.verbose,
                     stats=options.stats,
                     markdown=options.markdown,
-                    home=settings.data_dir,
-                    switch=lambda name: _talk(client, sidecar.load_now(client, name), options, found, attachments),
+                    home=None if options.private else settings.data_dir,
+                    switch=lambda name: _switched(client, name, options, found, attachments, keeper),
                     attached=attached,
+                    keeper=keeper,
                 )
-            return _answer(talk, prompt, options, attached=attached, verbose=settings.verbose)
+            return _answer(talk, prompt, options, attached=attached, verbose=settings.verbose, keeper=keeper)
+
+
+def _keeper(options: RunOptions, settings: Settings, *, interactive: bool) -> Keeper | None:
+    """What keeps this chat; None: nothing does. Raises `InvalidParameter`."""
+    is_wanted = options.session is not None or options.continues
+    if options.private and is_wanted:
+        raise InvalidParameter("--private keeps nothing: leave out --session and --continue", param="private")
+    if options.session is not None and options.continues:
+        raise InvalidParameter("--session names a chat and --continue the last one; leave one of them out")
+    if not interactive and is_wanted and (options.tools is not None or options.mcp is not None):
+        raise InvalidParameter("a prompt on the command line cannot go on with a session and have --tools or --mcp")
+    if options.private or options.raw or not (interactive or is_wanted):
+        return None
+    return keeping.opened(Sessions(settings.data_dir), options.session, continues=options.continues)
+
+
+def _switched(
+    client: Client,
+    name: str,
+    options: RunOptions,
+    found: McpTools | None,
+    attachments: Attachments,
+    keeper: Keeper | None,
+) -> Talk:
+    talk = _talk(client, sidecar.load_now(client, name), options, found, attachments)
+    if keeper is not None:
+        keeper.model = talk.model_id
+    return talk
 
 
 def _advice(model: str, settings: Settings) -> str:
@@ -159,20 +204,33 @@ def _check_raw(options: RunOptions) -> None:
         "--image": bool(options.images),
         "--audio": bool(options.audios),
         "--file": bool(options.files),
+        "--session": options.session is not None,
+        "--continue": options.continues,
         "--think N": options.think.budget_tokens is not None,
     }
     for option in (name for name, is_given in given.items() if is_given):
         raise NoChatTemplate(f"{option} needs a model with a chat template, and cannot be combined with --raw")
 
 
-def _answer(talk: Talk, prompt: str, options: RunOptions, *, attached: Sequence[Attachment] = (), verbose: bool) -> int:
-    """Print the answer; returns the exit code: an incomplete document or call is a failure, since programs read it."""
+def _answer(
+    talk: Talk,
+    prompt: str,
+    options: RunOptions,
+    *,
+    attached: Sequence[Attachment] = (),
+    verbose: bool,
+    keeper: Keeper | None = None,
+) -> int:
+    """Print the answer; returns the exit code: an incomplete document or call is a failure, since programs read it.
+    `keeper`: of the session that this goes on with."""
     if not options.raw and talk.template_note:
         continues = " (the prompt is continued)" if talk.raw else ""
         report.say(f"localllm: {talk.model_id}: {talk.template_note}{continues}")
     printed = PrintedAnswer(options.look, plain_text=talk.is_plain)
     if isinstance(talk.tools, McpTools):
         printed = _answer_with(talk.tools, talk, user_message(prompt, attached, talk.attachments.files), options)
+    elif keeper is not None:
+        _answer_in(keeper, talk, Turn("user", prompt, attached=tuple(attached)), options.system, printed)
     else:
         printed.print(talk.ask(prompt, options.system, attached))
     if printed.finish is None:
@@ -192,6 +250,17 @@ def _answer(talk: Talk, prompt: str, options: RunOptions, *, attached: Sequence[
             remedy = "; --ctx sets a larger one"
         report.say(f"localllm: the answer is incomplete: {why_incomplete(printed.finish, talk)}{remedy}")
     return _print_calls(printed, talk)
+
+
+def _answer_in(keeper: Keeper, talk: Talk, question: Turn, system: str | None, printed: PrintedAnswer) -> None:
+    """Print the answer to one more message of a session, and keep both."""
+    chat = Conversation(talk, system)
+    keeper.take_up(chat)
+    printed.print(talk.answer(chat.messages(question)))
+    chat.turns += [question, Turn("assistant", printed.text, thinking=printed.thoughts)]
+    if keeper.found is not None:  # the options are for this question
+        chat.system, talk.params = keeper.found.system, keeper.found.parameters
+    keeper.keep(chat)
 
 
 def _is_cut_unasked(finish: Finish, talk: Talk) -> bool:

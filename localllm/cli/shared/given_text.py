@@ -8,9 +8,11 @@ from __future__ import annotations
 import codecs
 import io
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from localllm.cli.shared import report
+from localllm.errors import InvalidParameter
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -20,7 +22,23 @@ _MARKS = (
 )
 """UTF-32's mark begins with UTF-16's."""
 _HEAD_BYTES = 4096
+MAX_SYSTEM_BYTES = 4 * 1024 * 1024
+"""Of a system message; no context takes more."""
 REPLACEMENT = "\ufffd"
+
+
+def system_text(text: str | None, file: Path) -> str:
+    """The system message in a file. `text`: one that was given beside it. Raises `InvalidParameter`."""
+    if text is not None:
+        raise InvalidParameter("--system and --system-file exclude each other; leave one of them out", param="system")
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(MAX_SYSTEM_BYTES + 1)
+    except OSError as error:
+        raise InvalidParameter(f"{file} cannot be read: {error.strerror or error}", param="system_file") from error
+    if len(data) > MAX_SYSTEM_BYTES:
+        raise InvalidParameter(f"{file} has more than {MAX_SYSTEM_BYTES:,} bytes", param="system_file")
+    return decoded(data, str(file)).rstrip("\r\n")
 
 
 def decoded(data: bytes, source: str) -> str:

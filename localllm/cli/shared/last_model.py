@@ -17,11 +17,15 @@ def is_prompt(word: str) -> bool:
     return " " in word.strip() and not word.endswith(".gguf") and not Path(word).exists()
 
 
+def lasting(model: str) -> str:
+    """The name; a path as an absolute one."""
+    return str(Path(model).absolute()) if Path(model).is_file() else model
+
+
 def remember(model: str, data_dir: Path) -> None:
-    """Keeps the name; a path as an absolute one. A folder that cannot be written is no reason to fail a chat."""
-    name = str(Path(model).absolute()) if Path(model).is_file() else model
+    """Keeps the name. A folder that cannot be written is no reason to fail a chat."""
     with contextlib.suppress(OSError):
-        write_whole(data_dir / _NAME, name.encode("utf-8", "surrogateescape"))
+        write_whole(data_dir / _NAME, lasting(model).encode("utf-8", "surrogateescape"))
 
 
 def last(data_dir: Path) -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from localllm.cli.chat import saved
 from localllm.cli.chat.conversation import UNANSWERED
+from localllm.cli.chat.kept import saved
 from localllm.cli.chat.loop import Chat
 from localllm.cli.chat.questions import LineDropped
 from localllm.errors import WorkerCrashed

@@ -14,8 +14,9 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from localllm.cli.chat import saved
 from localllm.cli.chat.editor import CommandCompleter, Editor
+from localllm.cli.chat.folding import Folds
+from localllm.cli.chat.kept import saved
 from localllm.cli.chat.questions import RESULT, LineDropped
 from localllm.errors import Unavailable
 
@@ -46,6 +47,43 @@ def _models() -> list[str]:
 def test_a_message_is_what_was_typed_or_pasted(keys: str, message: str, keyboard: PipeInput) -> None:
     keyboard.send_text(keys)
     assert Editor(None, models=_models).read(">>> ") == message
+
+
+PASTED = "".join(f"line {at}\n" for at in range(20))
+PASTE = f"\x1b[200~{PASTED}\x1b[201~"
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ("Read: " + PASTE + ENTER, f"Read: {PASTED}"),
+        (PASTE + " and " + PASTE + ENTER, f"{PASTED} and {PASTED}"),
+        ("a" + PASTE + "\x7f" + "b" + ENTER, "ab"),
+        ("[pasted 1: 21 lines]" + ENTER, "[pasted 1: 21 lines]"),
+        ("\x1b[200~" + "y" * 3000 + "\x1b[201~" + ENTER, "y" * 3000),
+    ],
+)
+def test_a_long_paste_is_one_word_in_the_line_and_sent_whole(keys: str, message: str, keyboard: PipeInput) -> None:
+    keyboard.send_text(keys)
+    assert Editor(None, models=_models).read(">>> ") == message
+
+
+def test_a_folded_paste_stands_in_the_line_by_its_size() -> None:
+    folds = Folds()
+    assert [folds.folded(text) for text in ("short", PASTED, "y" * 3000)] == [
+        "short",
+        "[pasted 1: 21 lines]",
+        "[pasted 2: 3,000 characters]",
+    ]
+    assert folds.unfolded("[pasted 2: 3,000 characters][pasted 1: 21 lines]") == "y" * 3000 + PASTED
+    assert folds.folded("[pasted 1: 21 lines]" * 200) == "[pasted 3: 4,000 characters]"
+    assert folds.unfolded("[pasted 3: 4,000 characters]") == "[pasted 1: 21 lines]" * 200, "not looked through"
+
+
+def test_the_history_has_what_was_pasted(keyboard: PipeInput, tmp_path: Path) -> None:
+    keyboard.send_text(PASTE + ENTER)
+    Editor(tmp_path, models=_models).read(">>> ")
+    assert "+line 19" in (tmp_path / "history").read_text()
 
 
 def test_ctrl_c_drops_a_line_or_interrupts_and_ctrl_d_ends(keyboard: PipeInput) -> None:

@@ -7,10 +7,12 @@ import io
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from localllm.cli.shared.given_text import decoded, decoded_lines, typed
+from localllm.cli.shared.given_text import MAX_SYSTEM_BYTES, decoded, decoded_lines, system_text, typed
+from localllm.errors import InvalidParameter
 from localllm.system.programs import own_command
 
 TEXT = "What is naïve? 🙂"
@@ -71,3 +73,16 @@ def test_an_argument_that_is_not_utf_8_is_told() -> None:
     done = subprocess.run([*own_command("localllm"), "search", b"\xff\xfeabc"], capture_output=True)
     assert done.returncode == 2
     assert done.stderr.startswith(b"localllm: b'\\xff\\xfeabc' is not valid UTF-8")
+
+
+def test_a_system_message_comes_from_a_file_or_from_the_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "system.md"
+    file.write_bytes("\ufeffSei kurz.\r\n".encode())
+    assert system_text(None, file) == "Sei kurz."
+    with pytest.raises(InvalidParameter, match="exclude each other"):
+        system_text("Be brief.", file)
+    with pytest.raises(InvalidParameter, match="cannot be read"):
+        system_text(None, tmp_path / "none")
+    file.write_bytes(b"x" * (MAX_SYSTEM_BYTES + 1))
+    with pytest.raises(InvalidParameter, match="has more than"):
+        system_text(None, file)
