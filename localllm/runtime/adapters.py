@@ -46,6 +46,8 @@ class KnownAdapter(NamedTuple):
     source: str = ""
     layers: Layers | None = None
     """Of a control vector: the only layers that it changes, where no others are asked for."""
+    invocation: tuple[int, ...] = ()
+    """Of an activated adapter (aLoRA): the tokens from which on it works."""
 
 
 class Variant(NamedTuple):
@@ -200,8 +202,9 @@ class AdapterNames:
                 str(each.path),
                 each.layers,
             )
-            each.check(await self._check_file(path, digest, each.layers, base_path))
-            self._given[each.name] = known
+            info = await self._check_file(path, digest, each.layers, base_path)
+            each.check(info)
+            known = self._given[each.name] = known._replace(invocation=info.invocation)
             found.append(known)
         return found
 
@@ -327,6 +330,7 @@ def _known(shelf: Shelf, stored: StoredAdapter) -> KnownAdapter:
         stored.created_unix_s,
         stored.source,
         stored.layers,
+        stored.invocation,
     )
 
 

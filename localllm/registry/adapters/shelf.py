@@ -41,6 +41,8 @@ class StoredAdapter(msgspec.Struct, frozen=True, kw_only=True):
     """Its strength where none is asked for."""
     layers: Layers | None = None
     """The only ones that it changes where no others are asked for."""
+    invocation: tuple[int, ...] = ()
+    """Of an activated adapter (aLoRA): the tokens from which on it works."""
     rank: int = 0
     source: str = ""
     """The file that it was added from."""
@@ -143,6 +145,7 @@ class Shelf:
             size_bytes=info.size_bytes,
             scale=scale,
             layers=layers,
+            invocation=info.invocation,
             rank=info.rank,
             source=source or str(file),
             created_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

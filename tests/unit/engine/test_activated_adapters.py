@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,13 +11,15 @@ from hypothesis import strategies as st
 
 from localllm.engine.cache.domain import COMMON, Domain
 from localllm.engine.cache.held import SlotRecord
+from localllm.engine.media import Span
 from localllm.engine.requests.activation import activation, last_occurrence
 from localllm.engine.requests.adapters import NO_ADAPTERS, AdapterSet, ScaledAdapter
-from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.sequence import Sequence as Asked
 from localllm.engine.requests.terms import Due, Request, Reuse
 from localllm.errors import InvalidParameter
 from localllm.types import AppliedAdapter
 from localllm.worker.prompts.adapted import adapted, notes_on
+from tests.fakes import illustrated
 from tests.unit.engine.test_adapter_turns import GREEDY, Bench
 
 INVOCATION = (2, 3)
@@ -38,14 +41,21 @@ class Activated(Bench):
         self.backend.has_activations = True
 
     def want(
-        self, prompt: list[int], applied: tuple[AppliedAdapter, ...] = (), count: int = 4, *, is_batch: bool = False
+        self,
+        prompt: list[int],
+        applied: tuple[AppliedAdapter, ...] = (),
+        count: int = 4,
+        *,
+        is_batch: bool = False,
+        spans: Sequence[Span] = (),
     ) -> int:
         id, under = len(self.sequences), adapted(applied, prompt)
-        self.sequences[id] = Sequence(
+        self.sequences[id] = Asked(
             Request(
                 id,
                 prompt,
                 sampling=GREEDY,
+                spans=spans,
                 max_tokens=count,
                 adapters=under.adapters,
                 activation=under.activation,
@@ -177,6 +187,7 @@ def test_one_that_gave_up_its_slot_within_the_prefix_goes_on_there() -> None:
             st.sampled_from(SETS),
             st.integers(1, 12),
             st.booleans(),
+            st.lists(st.tuples(st.integers(0, 30), st.integers(0, 5)), max_size=1),
         ),
         min_size=1,
         max_size=12,
@@ -185,14 +196,17 @@ def test_one_that_gave_up_its_slot_within_the_prefix_goes_on_there() -> None:
     slots=st.integers(1, 4),
 )
 def test_whatever_arrives_no_cell_is_computed_or_reused_under_another_set(
-    arrivals: list[tuple[int, list[int], tuple[AppliedAdapter, ...], int, bool]], options: dict[str, Any], slots: int
+    arrivals: list[tuple[int, list[int], tuple[AppliedAdapter, ...], int, bool, list[tuple[int, int]]]],
+    options: dict[str, Any],
+    slots: int,
 ) -> None:
-    """Some take the slots of others."""
+    """Some take the slots of others, some see a picture."""
     bench = Activated(num_slots=slots, **options)
-    for steps, prompt, applied, count, is_batch in arrivals:
+    for steps, tokens, applied, count, is_batch, pictures in arrivals:
         for _ in range(steps):
             bench.step()
-        bench.want(prompt, applied, count, is_batch=is_batch)
+        prompt, spans = illustrated(tokens, pictures)
+        bench.want(prompt, applied, count, is_batch=is_batch, spans=spans)
     bench.drain()
     assert not bench.failures
     assert len(bench.finish) == len(arrivals)

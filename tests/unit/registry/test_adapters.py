@@ -26,6 +26,7 @@ from localllm.runtime.adapters import AdapterNames
 from localllm.settings import config
 from localllm.settings.config import Settings
 from localllm.types import Layers
+from tests.models.activated import write_activated
 from tests.models.families import write_lora
 
 PIRATE = carried("demo-pirate-lora.gguf")
@@ -87,6 +88,13 @@ def test_an_adapter_is_kept_until_it_is_removed(tmp_path: Path) -> None:
     assert list(shelf.folder.iterdir()) == []
     with pytest.raises(ModelNotFound, match="no adapter is called"):
         shelf.remove("captain")
+
+
+def test_what_is_kept_of_an_activated_adapter_says_so(tmp_path: Path) -> None:
+    added = Shelf(tmp_path).add("demo", "judge", write_activated(PIRATE, tmp_path / "judge.gguf", (5, 7)))
+    assert added.invocation == (5, 7)
+    (known,) = (each for each in AdapterNames(Settings(home=tmp_path)).everything() if each.name == "judge")
+    assert known.invocation == (5, 7)
 
 
 def test_taken_names_files_of_other_models_and_damaged_records_are_refused(tmp_path: Path) -> None:

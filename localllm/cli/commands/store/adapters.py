@@ -105,9 +105,10 @@ def _add(settings: Settings, model: str, name: str, source: str, *, scale: float
                     added = shelf.add(base, name, pulled.path, scale, layers=layers, source=pulled.source)
             except Cancelled:
                 return report.INTERRUPTED
+    where = f", from its {len(added.invocation)} invocation tokens on" if added.invocation else ""
     report.say(
-        f"localllm: {added.name} is {added.base} under this adapter (rank {added.rank}, {size(added.size_bytes)}): "
-        f"localllm run {added.name}"
+        f"localllm: {added.name} is {added.base} under this adapter (rank {added.rank}, {size(added.size_bytes)}"
+        f"{where}): localllm run {added.name}"
     )
     return report.OK
 

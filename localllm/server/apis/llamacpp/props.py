@@ -170,6 +170,8 @@ class AdapterEntry(msgspec.Struct, frozen=True):
     """Its strength in requests that name no adapters; 0: it is not applied."""
     task_name: str = ""
     prompt_prefix: str = ""
+    alora_invocation_tokens: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Of an activated adapter: the tokens from which on it works."""
 
 
 async def get_adapters(request: Request) -> Response:
@@ -178,7 +180,13 @@ async def get_adapters(request: Request) -> Response:
     base, names = await _base(request), state.runtime.adapters
     known = [] if base is None else names.of(base)
     entries = [
-        AdapterEntry(number, each.name, names.default_scale(base or "", each)) for number, each in enumerate(known)
+        AdapterEntry(
+            number,
+            each.name,
+            names.default_scale(base or "", each),
+            alora_invocation_tokens=each.invocation or msgspec.UNSET,
+        )
+        for number, each in enumerate(known)
     ]
     return Response(msgspec.json.encode(entries), media_type="application/json")
 
