@@ -42,7 +42,6 @@ app = Typer(
     help="Run quantized GGUF models on your own machine.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 
@@ -82,8 +81,20 @@ def root(
         sys.stdout.write(f"localllm {__version__}\n")
         raise Exit
     if context.invoked_subcommand is None:
+        if report.is_terminal(sys.stdin) and report.is_terminal(sys.stdout):
+            _run_chosen()
         sys.stdout.write(context.get_help() + "\n")
         raise Exit(report.USAGE)
+
+
+def _run_chosen() -> None:
+    """Show the menu and run what is chosen; ends the command."""
+    from localllm.cli.commands.menu import chosen_words
+
+    words = chosen_words()
+    if words is None:
+        raise Exit
+    app(words, prog_name="localllm")
 
 
 SAMPLING = "temperature top_k top_p min_p seed max_tokens"

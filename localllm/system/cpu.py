@@ -26,6 +26,14 @@ def cpu_model() -> str:
         return f"{platform.machine()} {platform.processor()}"
 
 
+def cpu_name() -> str:
+    """The CPU's marketing name."""
+    import platform
+
+    named = (line.partition(":")[2].strip() for line in cpu_model().splitlines() if line.startswith("model name"))
+    return next(named, "") or platform.processor() or platform.machine()
+
+
 def num_physical_cores() -> int:
     """CPU cores that this process may use; hyperthreads count once if they can be identified.
 

@@ -27,10 +27,10 @@ needs_pty = pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-t
 class Terminal:
     """A command on a terminal of its own."""
 
-    def __init__(self, *args: str | Path, command: str = "run", **environ: str) -> None:
+    def __init__(self, *args: str | Path, command: str | None = "run", **environ: str) -> None:
         self._main, side = os.openpty()  # type: ignore[attr-defined, unused-ignore]
         environment = {**os.environ, "PROMPT_TOOLKIT_NO_CPR": "1", "TERM": "xterm", **environ}
-        argv = [*COMMAND, command, *map(str, args)]
+        argv = [*COMMAND, *([] if command is None else [command]), *map(str, args)]
         self.process = subprocess.Popen(
             argv, stdin=side, stdout=side, stderr=side, env=environment, start_new_session=True
         )

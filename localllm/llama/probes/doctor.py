@@ -46,7 +46,7 @@ def examine(question: Question, send: Send) -> None:
         localllm=__version__,
         python=platform.python_version(),
         platform=machine.platform_name(),
-        cpu=cpu_name(),
+        cpu=cpu.cpu_name(),
         memory_path=str(Memory(data_dir).path),
         sampler_missing=_why_no_sampler(),
         grammars_missing=_why_no_grammars(),
@@ -109,12 +109,6 @@ def _why_no_grammars() -> str | None:
     except ImportError as error:
         return f"llguidance cannot be imported ({error})"
     return None
-
-
-def cpu_name() -> str:
-    """The CPU's marketing name."""
-    named = (line.partition(":")[2].strip() for line in cpu.cpu_model().splitlines() if line.startswith("model name"))
-    return next(named, "") or platform.processor() or platform.machine()
 
 
 def _row(each: runtimes.RuntimeRow) -> RuntimeRow:
