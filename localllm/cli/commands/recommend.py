@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from localllm.cli.render.units import size
+from localllm.cli.render.units import size, wrapped
 from localllm.cli.shared import report
 from localllm.cli.shared.devices import seen_of
 from localllm.cli.shared.model_names import is_here
@@ -31,6 +31,9 @@ from localllm.system import cpu, memory
 
 CLEARLY = 1.1
 """Speeds that differ by a smaller factor are called the same."""
+SAME = "no slower and no larger"
+WIDE_COLUMNS = 76
+"""Narrower terminals get the comparisons as sentences."""
 SMALL_PART = 50
 """So are sizes that differ by less than such a part."""
 
@@ -94,34 +97,49 @@ def _measured(question: ProbeQuestion) -> ProbeAnswer:
     known = prediction.ask(question)
     if known.speed is not None and set(question.kernels) <= set(known.speed.kernels):
         return known
+    report.say("localllm: measuring this machine, once")
     return prediction.ask(msgspec.structs.replace(question, may_measure=True))
 
 
 def _show(found: Sequence[Recommended], use: Use, room: Room, settings: Settings) -> None:
-    measure = PURPOSES[use].measure
-    head = ("NAME", measure.upper(), "TOKENS/S", "MEMORY", "DISK", "FITS", "THAN THE NEXT")
-    others = [*found[1:], None]
-    rows = [_row(each, other, settings) for each, other in zip(found, others, strict=True)]
+    columns = report.screen_columns()
+    head = ["NAME", PURPOSES[use].measure.upper(), "TOKENS/S", "MEMORY", "DISK"]
+    rows = [_row(each, settings) for each in found]
+    if any(each.fits == "slow" for each in found):
+        head.append("FITS")
+        rows = [[*row, _fits(each)] for row, each in zip(rows, found, strict=True)]
+    compared = [*(_compared(each, other) for each, other in pairwise(found)), ""]
+    if columns is None or columns >= WIDE_COLUMNS:
+        head.append("THAN THE NEXT")
+        rows = [[*row, words] for row, words in zip(rows, compared, strict=True)]
+        compared = []
     report.write_table(head, rows)
-    report.write("", *_notes(found, use, room, settings))
+    lines = [
+        f"{each.entry.id} is {words} than {other.entry.id}."
+        for words, (each, other) in zip(compared, pairwise(found), strict=False)
+        if words != SAME
+    ]
+    notes = ["", *lines, *_notes(found, use, room, settings)]
+    report.write(*(notes if columns is None else (wrapped(each, columns) for each in notes)))
 
 
-def _row(one: Recommended, other: Recommended | None, settings: Settings) -> tuple[str, ...]:
+def _fits(one: Recommended) -> str:
+    return "yes" if one.fits == "yes" else f"slow: under {LEAST_TOKENS_PER_S:.0f} tokens/s"
+
+
+def _row(one: Recommended, settings: Settings) -> list[str]:
     entry, rate = one.entry, one.tokens_per_s
-    fits = "yes" if one.fits == "yes" else f"slow: under {LEAST_TOKENS_PER_S:.0f} tokens/s"
-    return (
+    return [
         f"{entry.id}{' *' * is_here(entry.id, settings)}",
         "?" if one.score is None else f"{one.score.score:.1f}",
         "?" if rate is None else f"{rate:,.0f}" if rate >= LEAST_TOKENS_PER_S else f"{rate:.1f}",
         size(one.need_bytes),
         size(entry.size_bytes),
-        fits,
-        "" if other is None else _compared(one, other),
-    )
+    ]
 
 
 def _compared(one: Recommended, other: Recommended) -> str:
-    """`1.9x slower, 3.1 GB larger`."""
+    """`1.9x slower and 3.1 GB larger`."""
     parts = []
     if one.tokens_per_s and other.tokens_per_s:
         ratio = one.tokens_per_s / other.tokens_per_s
@@ -130,7 +148,7 @@ def _compared(one: Recommended, other: Recommended) -> str:
     difference = one.need_bytes - other.need_bytes
     if abs(difference) * SMALL_PART > one.need_bytes:
         parts.append(f"{size(abs(difference))} {'larger' if difference > 0 else 'smaller'}")
-    return ", ".join(parts) or "no slower and no larger"
+    return " and ".join(parts) or SAME
 
 
 def _notes(found: Sequence[Recommended], use: Use, room: Room, settings: Settings) -> list[str]:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from localllm.cli.commands import recommend
+from localllm.cli.shared import report
 from localllm.planning import prediction
 from localllm.planning.speeds import MachineSpeed, ProbeAnswer, ProbeQuestion
 from localllm.registry.offers.recommending import Room, Use
@@ -41,6 +42,17 @@ def test_five_models_are_named_with_their_sources(
     assert "8 GB are free" in notes
     assert notes.count("https://") >= 1
     assert ("localllm run" in notes) == (use != "embed")
+
+
+def test_a_narrow_terminal_gets_the_comparison_in_sentences(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(report, "screen_columns", lambda: 60)
+    recommend.recommend_models(settings, "chat", as_json=False)
+    said = capsys.readouterr().out
+    assert max(len(line) for line in said.splitlines() if "://" not in line) <= 60
+    assert "THAN THE NEXT" not in said
+    assert " larger than " in " ".join(said.split())
 
 
 def test_json_has_the_same_with_exact_figures(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
