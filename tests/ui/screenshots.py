@@ -65,11 +65,22 @@ class RunningMedian:
 USAGE = Usage(prompt_tokens=412, completion_tokens=187, cached_tokens=396)
 
 
+def start(page: Page) -> None:
+    """A chat that has not begun."""
+    page.wait_for_selector(".starters button")
+
+
+def settings(page: Page) -> None:
+    """The settings of a chat."""
+    page.click("#settings")
+    page.wait_for_selector("dialog")
+
+
 def code(page: Page) -> None:
     """A conversation whose answers a script has written."""
     write(page, "How do I compute a running median in Python?")
     answered(page)
-    page.locator("button", has_text="Regenerate").click()
+    page.get_by_role("button", name="Regenerate").click()
     page.wait_for_selector(".versions")
     answered(page)
     page.evaluate("document.querySelector('.messages').scrollTop = 0")
@@ -138,7 +149,7 @@ def models(page: Page) -> None:
 README = Shot("page", page_of_readme)
 EVERY = tuple(
     Shot(f"{prepare.__name__}-{scheme}-{kind}", prepare, scheme, NARROW if kind == "narrow" else WIDE, kind == "rtl")
-    for prepare in (code, chat, machine, bench, models)
+    for prepare in (start, code, chat, machine, bench, models, settings)
     for scheme, kind in (("light", "wide"), ("dark", "wide"), ("light", "narrow"), ("light", "rtl"))
 )
 
@@ -181,8 +192,8 @@ def main(arguments: list[str]) -> None:
     wanted = re.compile(arguments[1] if len(arguments) > 1 else "")
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as home, hub(Path(home)) as server:
-        settings = Settings(home=Path(home), port=0, ctx=2048, hub_endpoint=server.url)
-        with serving(settings, model="demo") as url, running(settings) as served, sync_playwright() as driver:
+        chosen = Settings(home=Path(home), port=0, ctx=2048, hub_endpoint=server.url)
+        with serving(chosen, model="demo") as url, running(chosen) as served, sync_playwright() as driver:
             served.runtime.models = [tiny_model("example")]
             finish = Finish("stop", USAGE, Timings(0.0, 0.1, USAGE.completion_tokens / 61))
             served.runtime.script = [Delta(CODE, USAGE.completion_tokens), Delta("", 0, finish)]

@@ -150,11 +150,11 @@ def test_edits_versions_tabs_exports_and_imports_keep_files_and_deletion_frees_t
     script(served, "Two colors")
     write(page, "What are these?")
     answered(page)
-    page.click(f"{LAST} >> text=Regenerate")
+    page.click(f"{LAST} >> button[title=Regenerate]")
     expect(page.locator(f"{LAST} .versions")).to_contain_text("2/2")
     answered(page)
     assert sent(served) == [RED, BLUE]
-    page.click(".message.user >> text=Edit")
+    page.click(".message.user >> button[title=Edit]")
     page.get_by_role("button", name="Remove: red.png").click()
     script(served, "One")
     page.click("text=Send again")
@@ -184,7 +184,7 @@ def test_edits_versions_tabs_exports_and_imports_keep_files_and_deletion_frees_t
     chooser.value.set_files(path)
     page.click(".chats .title")
     script(served, "As before")
-    page.click(f"{LAST} >> text=Regenerate")
+    page.click(f"{LAST} >> button[title=Regenerate]")
     expect(page.locator(f"{LAST} .body")).to_have_text("As before")
     assert sent(served)[-1] == BLUE
 
@@ -230,7 +230,7 @@ def test_what_the_server_refuses_is_said_beside_the_file(page: Page, served: Ser
     )
     served.runtime.refusal = None
     script(served, "Red")
-    page.click(".message.user >> text=Edit")
+    page.click(".message.user >> button[title=Edit]")
     page.get_by_role("button", name="Remove: blue.png").click()
     page.click("text=Send again")
     expect(page.locator(f"{LAST} .body")).to_have_text("Red")

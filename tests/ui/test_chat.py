@@ -34,10 +34,10 @@ def test_the_demo_model_answers_and_its_second_turn_starts_from_the_cache(page: 
     page.goto(demo_url)
     write(page, "Write a short story about a fox.")
     assert "fox" in answered(page)
-    assert "tokens/s" in page.inner_text(f"{LAST} .figures")
+    assert "tokens/s" in (page.text_content(f"{LAST} .figures") or "")
     write(page, "Tell me more.")
     answered(page)
-    figures = page.inner_text(f"{LAST} .figures")
+    figures = page.text_content(f"{LAST} .figures") or ""
     cached = int(figures.split(" · ")[-1].split(" ")[0])
     assert cached > 100, figures
     expect(page.locator(".context")).to_contain_text("of 2,048 tokens")
@@ -61,7 +61,7 @@ def test_stop_frees_the_slot_and_keeps_what_came(page: Page, served: Served) -> 
     assert served.runtime.answers[0].closed.wait(10)
     expect(page.locator(f"{LAST} .status")).to_have_text("Stopped.")
     script(served, " and whole")
-    page.click(f"{LAST} >> text=Continue")
+    page.click(f"{LAST} >> button[title=Continue]")
     answered(page)
     assert page.inner_text(f"{LAST} .body") == "Half and whole"
     assert asked(served)[-1] == ("assistant", "Half")
@@ -73,13 +73,13 @@ def test_other_answers_and_edits_are_versions_that_one_goes_back_to(page: Page, 
     write(page, "Question")
     answered(page)
     script(served, "Second")
-    page.click(f"{LAST} >> text=Regenerate")
+    page.click(f"{LAST} >> button[title=Regenerate]")
     expect(page.locator(f"{LAST} .body")).to_have_text("Second")
     expect(page.locator(f"{LAST} .versions")).to_contain_text("2/2")
     page.click(f"{LAST} [aria-label='Previous version']")
     expect(page.locator(f"{LAST} .body")).to_have_text("First")
     script(served, "To the other question")
-    page.click(".message.user >> text=Edit")
+    page.click(".message.user >> button[title=Edit]")
     page.fill(".message.user textarea", "Other question")
     page.click("text=Send again")
     expect(page.locator(f"{LAST} .body")).to_have_text("To the other question")
@@ -157,10 +157,10 @@ def test_what_a_chat_is_set_to_is_asked_for(page: Page, served: Served) -> None:
     assert asked(served)[0] == ("system", "Be brief.")
     expect(page.locator(f"{LAST} .json .string")).to_have_text('"Mira"')
     expect(page.locator(f"{LAST} .json")).to_contain_text("Matches the schema")
-    page.click(f"{LAST} >> text=As text")
+    page.click(f"{LAST} >> button[title='As text']")
     expect(page.locator(f"{LAST} .body")).to_have_text('{"name": "Mira"}')
     script(served, '{"name": 7}')
-    page.click(f"{LAST} >> text=Regenerate")
+    page.click(f"{LAST} >> button[title=Regenerate]")
     expect(page.locator(f"{LAST} .json .leaf .error")).to_contain_text('type: "string"')
 
 
@@ -265,7 +265,7 @@ def test_only_the_text_of_an_answer_is_shaded_and_all_of_it(page: Page, served: 
     page.get_by_label("Show token probabilities").uncheck()
     press(page, "OK")
     script(served, " sleeps")
-    page.click(f"{LAST} >> text=Continue")
+    page.click(f"{LAST} >> button[title=Continue]")
     expect(page.locator(f"{LAST} .markdown")).to_contain_text("sleeps")
     page.click("#settings")
     page.get_by_label("Show token probabilities").check()
@@ -276,10 +276,10 @@ def test_only_the_text_of_an_answer_is_shaded_and_all_of_it(page: Page, served: 
         Delta("Well", 3, logprobs=likely("Well", "<tool_call>", "{}"), calls=calls),
         Delta("", 1, Finish("length", Usage(7, 9), Timings(0.1, 0.2, 0.3))),
     ]
-    page.click(f"{LAST} >> text=Regenerate")
+    page.click(f"{LAST} >> button[title=Regenerate]")
     expect(page.locator(f"{LAST} .call")).to_be_visible()
     expect(page.locator(f"{LAST} .likely")).to_have_text("Well")
-    expect(page.locator(f"{LAST} >> text=Continue")).to_have_count(0)
+    expect(page.locator(f"{LAST} >> button[title=Continue]")).to_have_count(0)
 
 
 def test_what_ended_an_answer_is_named_and_a_full_context_is_not_continued_in(page: Page, served: Served) -> None:
@@ -289,7 +289,7 @@ def test_what_ended_an_answer_is_named_and_a_full_context_is_not_continued_in(pa
     page.goto(served.url)
     write(page, "A story")
     answered(page)
-    status, go_on = page.locator(f"{LAST} .status"), page.locator(f"{LAST} >> text=Continue")
+    status, go_on = page.locator(f"{LAST} .status"), page.locator(f"{LAST} >> button[title=Continue]")
     expect(status).to_contain_text("The context is full (4,096 tokens). Start a new chat")
     expect(page.locator("#live")).to_contain_text("The context is full")
     expect(go_on).to_have_count(0)
@@ -315,7 +315,7 @@ def test_a_search_finds_what_stands_in_any_branch_and_opens_that_branch(page: Pa
     write(page, "Name a bird")
     answered(page)
     script(served, "A crow")
-    page.click(f"{LAST} >> text=Regenerate")
+    page.click(f"{LAST} >> button[title=Regenerate]")
     expect(page.locator(f"{LAST} .body")).to_have_text("A crow")
     page.click("#new")
     page.fill("#search", "HERON bird")
@@ -420,7 +420,7 @@ def test_what_the_server_refuses_is_said_and_can_be_asked_again(page: Page, serv
     expect(page.locator(f"{LAST} .status")).to_contain_text("256 requests wait already")
     served.runtime.refusal = None
     script(served, "Now")
-    page.click(f"{LAST} >> text=Regenerate")
+    page.click(f"{LAST} >> button[title=Regenerate]")
     expect(page.locator(f"{LAST} .body")).to_have_text("Now")
 
 

@@ -40,7 +40,7 @@ def test_nothing_that_a_model_writes_becomes_html_or_leaves_the_machine(page: Pa
     write(page, HOSTILE)
     answered(page)
     assert page.evaluate("window.hacked") is None
-    for selector in ("script:not([src])", "img", "iframe", ".message svg", ".message b", ".message u"):
+    for selector in ("script:not([src])", "img", "iframe", ".message .body svg", ".message b", ".message u"):
         assert page.locator(f"body {selector}").count() == 0, selector
     links = page.eval_on_selector_all(".message.assistant a", "links => links.map(link => [link.href, link.rel])")
     assert [href for href, _ in links] == [
@@ -85,7 +85,7 @@ def test_a_key_is_asked_for_refused_if_wrong_and_gone_with_the_tab(context: Brow
 
 def test_the_page_is_small_needs_no_key_is_asked_for_once_and_can_be_left_out() -> None:
     # The documentation has a style of its own, which the page does not load.
-    assert sum(len(each.content) for name, each in files().items() if name != "docs.css") < 200_000
+    assert sum(len(each.content) for name, each in files().items() if name != "docs.css") < 250_000
     html = {"accept": "text/html"}
     with running(Settings(port=0, grace_s=0.1, api_keys="sesame")) as guarded:
         response = guarded.http.get("/", headers=html)

@@ -141,6 +141,8 @@ export const search = (query) => call(`/localllm/catalog?query=${encodeURICompon
 export const tools = () => call("/tools").catch((error) => { if (error.status === 403) return []; throw error; });
 /** @param {string} tool @param {any} params @param {AbortSignal} signal @returns {Promise<{ plain_text_response?: string, error?: string, content?: import("./attachments.js").Part[] }>} */
 export const runTool = (tool, params, signal) => call("/tools", { tool, params }, signal);
+/** What a loaded model answers with where nothing else is asked for. @param {string} model @returns {Promise<Record<string, number>>} */
+export const defaults = async (model) => (await call(`/props?model=${encodeURIComponent(model)}&autoload=false`)).default_generation_settings.params;
 export const doctor = () => call("/localllm/doctor");
 /** @param {AbortSignal} signal */
 export const watch = (signal) => events("/localllm/watch", undefined, signal);

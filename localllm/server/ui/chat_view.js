@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { canRead } from "./attachments.js";
 import { Composer } from "./composer.js";
 import { announce, el, fill, sign } from "./dom.js";
+import { icon } from "./icons.js";
 import { MessageView } from "./message_view.js";
 import { session } from "./session.js";
 import { editSettings } from "./settings_view.js";
@@ -29,7 +30,10 @@ export class ChatView {
 
     this.models = el("select", { "aria-label": words.chat.model, onchange: () => session.choose(this.models.value) });
     this.context = el("span", { class: "context", title: words.chat.contextLabel });
-    const bar = el("div", { class: "bar" }, this.models, this.context, sign(words.settings.open, "⚙", () => editSettings(), { id: "settings" }));
+    const bar = el("div", { class: "bar" }, this.models, this.context, sign(words.settings.open, icon("settings"), () => editSettings(), { id: "settings" }));
+    this.starters = el("div", { class: "starters" });
+    this.toy = el("p", { hidden: true }, words.chat.toy, " ", el("a", { href: "#models" }, words.chat.findModel));
+    this.start = el("div", { class: "empty" }, el("h2", {}, words.chat.empty), this.toy, this.starters, el("p", { class: "note" }, words.chat.note));
     this.list = el("div", { class: "messages", role: "log", "aria-live": "off", tabindex: 0, "aria-label": words.views.chat });
     this.list.addEventListener("scroll", () => {
       this.followed = this.list.scrollHeight - this.list.scrollTop - this.list.clientHeight < NEAR_PX;
@@ -75,7 +79,7 @@ export class ChatView {
     const nodes = views.map((view) => view.node);
     const before = [...this.list.children];
     if (nodes.length === 0) {
-      fill(this.list, el("div", { class: "empty" }, el("h2", {}, words.chat.empty), el("p", {}, words.chat.note)));
+      fill(this.list, this.start);
     } else {
       for (const [index, node] of nodes.entries()) {
         if (this.list.children[index] !== node) this.list.insertBefore(node, this.list.children[index] ?? null);
@@ -100,11 +104,22 @@ export class ChatView {
     this.models.value = conversation.model;
     this.models.hidden = !names.size;
     this.#showSettings();
+    this.#showStarters();
     this.composer.update();
     this.#showUnread();
     this.last("assistant")?.update(true);  // whether it can be continued depends on the model's context
     if (!models.length && session.asked) this.context.textContent = words.chat.noModels;
     this.#count();
+  }
+
+  /** Suggests how an empty chat may begin, by what the model can do. */
+  #showStarters() {
+    const { model } = session;
+    const isDemo = model?.id === "demo";
+    this.toy.hidden = !isDemo;
+    const texts = model && !isDemo ? words.chat.starters : words.chat.demoStarters;
+    const shown = texts.filter(({ reads }) => !reads || canRead(model, reads));
+    fill(this.starters, model && shown.map(({ title, text }) => el("button", { type: "button", onclick: () => this.composer.suggest(text) }, el("b", {}, title), text)));
   }
 
   /** Says what the chat is set to, since it changes the answers and is not seen in the messages. */

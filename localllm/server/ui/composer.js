@@ -2,7 +2,7 @@
 
 import { accepted, canRead } from "./attachments.js";
 import { canCapture, recordSound, takePicture } from "./capture.js";
-import { chooseFiles, el, sign } from "./dom.js";
+import { chooseFiles, el, fill, sign } from "./dom.js";
 import { FileChips } from "./file_chips.js";
 import { icon } from "./icons.js";
 import { session } from "./session.js";
@@ -21,7 +21,7 @@ export class Composer {
     this.field.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); this.#send(); }
     });
-    this.button = el("button", { class: "primary", id: "send" }, words.chat.send);
+    this.button = el("button", { class: "primary sign", id: "send" });
     this.camera = sign(words.files.camera, icon("camera"), () => this.#capture(takePicture, words.files.noCamera));
     this.microphone = sign(words.files.record, icon("microphone"), () => this.#capture(recordSound, words.files.noMicrophone));
     this.node = el(
@@ -38,11 +38,22 @@ export class Composer {
 
   /** Shows what depends on the model and on whether an answer is being written. */
   update() {
-    this.button.textContent = session.isWriting ? words.chat.stop : words.chat.send;
-    this.button.classList.toggle("stop", session.isWriting);
+    const label = session.isWriting ? words.chat.stop : words.chat.send;
+    if (this.button.title !== label) {
+      Object.assign(this.button, { title: label, ariaLabel: label });
+      fill(this.button, icon(session.isWriting ? "stop" : "send"));
+      this.button.classList.toggle("stop", session.isWriting);
+    }
     this.camera.hidden = !canCapture() || !canRead(session.model, "image");
     this.microphone.hidden = !canCapture() || !canRead(session.model, "audio");
     this.chips.show();
+  }
+
+  /** Puts a text into the field, to be changed and sent. @param {string} text */
+  suggest(text) {
+    this.field.value = text;
+    this.#typed();
+    this.field.focus();
   }
 
   /** @param {File[]} files */

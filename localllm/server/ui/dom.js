@@ -121,9 +121,9 @@ export function complain(problem, text, field) {
 /** Removes what `complain` added last. */
 let retract = () => {};
 
-/** Copies text to the clipboard and confirms it on the button. @param {HTMLElement} button @param {string} text @param {string} done */
+/** Copies text to the clipboard and confirms it on the button. @param {HTMLElement} button @param {string} text @param {Child} done */
 export async function copyText(button, text, done) {
-  const before = button.textContent;
+  const before = [...button.childNodes];
   try {
     await navigator.clipboard.writeText(text);
   } catch {
@@ -134,8 +134,11 @@ export async function copyText(button, text, done) {
     document.execCommand("copy");  // the clipboard API requires https or localhost
     field.remove();
   }
-  button.textContent = done;
-  setTimeout(() => { button.textContent = before; }, 1200);
+  if (before[0] === undefined || button.dataset.copied) return;
+  button.dataset.copied = "true";
+  fill(button, done);
+  announce(words.copied);
+  setTimeout(() => { fill(button, before); delete button.dataset.copied; }, 1200);
 }
 
 /** Saves a file through the browser, or through the window of `localllm app`. @param {string} name @param {string} type @param {string} text */

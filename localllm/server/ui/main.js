@@ -3,6 +3,7 @@
 import * as api from "./api.js";
 import { ChatView } from "./chat_view.js";
 import { ask, el, fill, sign } from "./dom.js";
+import { icon } from "./icons.js";
 import { MachineView } from "./machine_view.js";
 import { ModelsView } from "./models_view.js";
 import { session } from "./session.js";
@@ -40,7 +41,7 @@ const machine = new MachineView();
 const views = { chat, models, machine };
 const main = el("main", { id: "main" });
 const tabs = new Map(VIEWS.map((name) => [name, el("button", { type: "button", onclick: () => show(name) }, words.views[name])]));
-const theme = sign("", "◐", () => setTheme(THEMES[(THEMES.indexOf(/** @type {any} */ (localStorage.getItem("localllm.theme") ?? "auto")) + 1) % THEMES.length]));
+const theme = sign("", icon("theme"), () => setTheme(THEMES[(THEMES.indexOf(/** @type {any} */ (localStorage.getItem("localllm.theme") ?? "auto")) + 1) % THEMES.length]));
 
 /** @param {View} name */
 function show(name) {
@@ -107,9 +108,9 @@ document.getElementById("first")?.remove();  // the placeholder shown before scr
 document.body.append(
   el("a", { href: "#main", class: "skip", onclick: (/** @type {Event} */ event) => { event.preventDefault(); chat.list.focus(); } }, words.skip),
   el("header", { class: "top" },
-    sign(words.chats.open, "☰", () => toggleSidebar(!document.body.classList.contains("sidebar-open")), { class: "sign menu", "aria-controls": "sidebar", "aria-expanded": "false" }),
+    sign(words.chats.open, icon("menu"), () => toggleSidebar(!document.body.classList.contains("sidebar-open")), { class: "sign menu", "aria-controls": "sidebar", "aria-expanded": "false" }),
     el("h1", {}, words.title), el("nav", { class: "tabs", "aria-label": words.title }, [...tabs.values()]),
-    sign(words.keyboard, "?", showKeys), theme),
+    sign(words.keyboard, icon("help"), showKeys), theme),
   el("div", { class: "frame" }, sidebar.node, main),
   el("div", { id: "live", class: "offscreen", role: "status", "aria-live": "polite" }),
 );

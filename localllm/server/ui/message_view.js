@@ -13,6 +13,8 @@ import { words } from "./words.js";
 
 /** @typedef {import("./tree.js").Message} Message */
 
+const FIGURES = "localllm.figures";
+
 export class MessageView {
   /** @param {Message} message */
   constructor(message) {
@@ -122,23 +124,34 @@ export class MessageView {
     const { at, of } = session.tree.version(message);
     const versions = of > 1 ? el(
       "span", { class: "versions" },
-      sign(words.chat.previous, "‹", () => session.turn(message, -1), { disabled: at === 1 }),
+      sign(words.chat.previous, icon("previous"), () => session.turn(message, -1), { disabled: at === 1 }),
       el("span", { "aria-label": words.chat.version(at, of) }, `${at}/${of}`),
-      sign(words.chat.next, "›", () => session.turn(message, 1), { disabled: at === of }),
+      sign(words.chat.next, icon("next"), () => session.turn(message, 1), { disabled: at === of }),
     ) : null;
     if (isWriting || message.role === "tool") { fill(this.foot, versions); return; }
-    const copy = el("button", { type: "button", class: "small", onclick: () => copyText(copy, message.content, words.copied) }, words.copy);
+    const copy = sign(words.copy, icon("copy"), () => copyText(copy, message.content, icon("done")));
     const buttons = message.content ? [copy] : [];
-    /** @param {string} label @param {() => void} press @param {string} [name] if the label changes */
-    const button = (label, press, name) => buttons.push(el("button", { type: "button", class: "small", onclick: press, "data-name": name }, label));
-    if (message.role === "user") button(words.chat.edit, () => this.edit());
+    /** @param {string} label @param {import("./icons.js").Icon} name @param {() => void} press */
+    const button = (label, name, press) => buttons.push(sign(label, icon(name), press, { "data-name": name }));
+    if (message.role === "user") button(words.chat.edit, "edit", () => this.edit());
     else {
-      button(words.chat.regenerate, () => session.again(message));
-      if (this.canGoOn) button(words.chat.continue, () => this.goOn());
-      if (isJson(message.content)) button(this.isTree ? words.chat.text : words.chat.json, () => { this.asTree = !this.isTree; this.update(true); }, "json");
+      button(words.chat.regenerate, "again", () => session.again(message));
+      if (this.canGoOn) button(words.chat.continue, "continue", () => this.goOn());
+      if (isJson(message.content)) button(this.isTree ? words.chat.text : words.chat.json, "tree", () => { this.asTree = !this.isTree; this.update(true); });
     }
-    const { figures } = message;
-    fill(this.foot, versions, buttons, figures && el("span", { class: "figures" }, words.chat.figures(figures.tokens, figures.perSecond, figures.cached, figures.prompt, figures.files)));
+    fill(this.foot, versions, buttons, this.#figures());
+  }
+
+  /** What an answer took, behind a sign; open for all answers once one was opened. */
+  #figures() {
+    const { figures } = this.message;
+    if (!figures) return null;
+    const label = words.chat.showFigures;
+    const shown = el("details", { class: "info", open: localStorage.getItem(FIGURES) === "open" },
+      el("summary", { "aria-label": label, title: label }, icon("info")),
+      el("span", { class: "figures" }, words.chat.figures(figures.tokens, figures.perSecond, figures.cached, figures.prompt, figures.files)));
+    shown.addEventListener("toggle", () => localStorage.setItem(FIGURES, shown.open ? "open" : ""));
+    return shown;
   }
 
   get schema() { return this.message.role === "assistant" ? session.conversation.settings.schema : undefined; }

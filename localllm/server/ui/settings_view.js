@@ -1,5 +1,6 @@
 // The dialog for the settings of a chat, with presets.
 
+import * as api from "./api.js";
 import { ask, complain, el, fill } from "./dom.js";
 import { session } from "./session.js";
 import * as store from "./store.js";
@@ -26,6 +27,17 @@ const PRESETS = {
   exact: { sampling: { temperature: 0, seed: 1 } },
 };
 
+/** Shows in empty fields what the model takes without them. @param {string} model @param {Record<string, HTMLInputElement>} fields */
+async function showDefaults(model, fields) {
+  /** @type {Record<string, number>} */
+  const values = await api.defaults(model).catch(() => ({}));  // then the fields go on saying that it is the model's
+  for (const [name, field] of Object.entries(fields)) {
+    const value = values[name];
+    if (value >= 0) field.placeholder = Number(value.toPrecision(4)).toLocaleString();
+    else if (value === -1) field.placeholder = words.settings.unset[/** @type {"seed"} */ (name)] ?? field.placeholder;
+  }
+}
+
 export async function editSettings() {
   const { chat } = session;
   const problem = el("p", { class: "error", role: "alert" });
@@ -37,6 +49,7 @@ export async function editSettings() {
   /** @type {Record<string, HTMLInputElement>} */
   const numbers = Object.fromEntries(Object.entries(NUMBERS).map(([name, range]) =>
     [name, el("input", { type: "number", placeholder: words.settings.asModel, inputmode: "decimal", ...range })]));
+  if (session.model?.loaded) showDefaults(session.model.id, numbers);
   const thinking = el("select", {}, Object.entries(words.settings.thinkings).map(([value, label]) => el("option", { value }, label)));
   const schema = el("textarea", { rows: 4, class: "mono", spellcheck: "false", placeholder: '{"type": "object", …}' });
   const tools = el("textarea", { rows: 4, class: "mono", spellcheck: "false", placeholder: '[{"name": "weather", "parameters": {…}}]' });
@@ -119,7 +132,7 @@ export async function editSettings() {
     el("div", {}, labelled(words.settings.schema, schema)), el("div", {}, labelled(words.settings.tools, tools)), lent,
     el("label", { class: "check" }, logprobs, words.chat.logprobs), problem,
   ];
-  while (await ask(words.settings.title, content, { ok: words.ok, cancel: words.cancel })) {
+  while (await ask(words.settings.title, content, { ok: words.ok, cancel: words.cancel, class: "panel" })) {
     const found = read();
     const badSchema = faultOf(found.schema, (value) => typeof value === "object" && value !== null && !Array.isArray(value), words.settings.noObject);
     const badTools = faultOf(found.tools, (value) => Array.isArray(value) && value.every((each) => typeof each === "object" && each !== null), words.settings.noList);

@@ -2,6 +2,7 @@
 
 import { dataUrl } from "./attachments.js";
 import { ask, chooseFiles, download, el, fill, sign } from "./dom.js";
+import { icon } from "./icons.js";
 import { session } from "./session.js";
 import * as store from "./store.js";
 import { newId } from "./tree.js";
@@ -19,7 +20,7 @@ export class Sidebar {
     this.note = el("p", { class: "note" });
     this.node = el(
       "nav", { class: "sidebar", id: "sidebar", "aria-label": words.chats.title },
-      el("button", { type: "button", class: "primary wide", id: "new", onclick: () => { this.search.value = ""; this.#find(); session.fresh(); this.chosen(); } }, words.chats.new),
+      el("button", { type: "button", class: "wide", id: "new", onclick: () => { this.search.value = ""; this.#find(); session.fresh(); this.chosen(); } }, icon("add"), words.chats.new),
       this.search, this.list, this.note,
       el("div", { class: "row" },
         el("button", { type: "button", class: "small", onclick: () => this.#import() }, words.chats.import),
@@ -43,14 +44,17 @@ export class Sidebar {
     const focused = this.list.contains(document.activeElement) ? document.activeElement : null;
     const row = /** @type {HTMLElement | null} */ (focused?.closest("li") ?? null);
     const place = row && focused ? [...row.children].indexOf(focused) : 0;
+    let before = "";
     fill(this.list, shown.map((each) => {
+      const when = whenOf(each.updated), isFirst = when !== before;
+      before = when;
       const isOpen = each.id === session.conversation.id;
       const hit = this.found?.get(each.id);
       const open = async () => { if (await session.open(each.id, hit?.message)) this.chosen(hit?.message, this.search.value); };
-      return el("li", { class: isOpen ? "open" : "", "data-id": each.id },
+      return el("li", { class: isOpen ? "open" : "", "data-id": each.id, "data-when": isFirst && !this.found && when },
         el("button", { type: "button", class: "pick", "aria-current": isOpen ? "true" : null, onclick: open },
           el("span", { class: "title", dir: "auto" }, each.title || words.chats.untitled), hit?.excerpt ? el("small", { dir: "auto" }, hit.excerpt) : null),
-        sign(`${words.chats.menu}: ${each.title}`, "⋯", () => this.#menu(each)));
+        sign(`${words.chats.menu}: ${each.title}`, icon("more"), () => this.#menu(each)));
     }));
     const again = row && /** @type {HTMLElement[]} */ ([...this.list.children]).find((each) => each.dataset.id === row.dataset.id);
     if (again) /** @type {HTMLElement} */ (again.children[place]).focus({ preventScroll: true }); // the keyboard's place outlives the old elements
@@ -83,6 +87,12 @@ export class Sidebar {
       }
     }
   }
+}
+
+/** The heading under which a chat stands. @param {number} changed in ms */
+function whenOf(changed) {
+  const midnight = new Date().setHours(0, 0, 0, 0), days = (midnight - changed) / 86_400_000;
+  return days <= 0 ? words.chats.today : days <= 1 ? words.chats.yesterday : days <= 7 ? words.chats.week : words.chats.earlier;
 }
 
 /** @param {string} title */

@@ -56,11 +56,30 @@ export const words = {
     badImport: "This file contains no localllm conversations.",
     menu: "More",
     open: "Show conversations",
+    today: "Today",
+    yesterday: "Yesterday",
+    week: "Last seven days",
+    earlier: "Earlier",
   },
 
   chat: {
     empty: "What would you like to talk about?",
     note: "Conversations are stored in this browser only.",
+    toy: "The demo model is a toy that shows how this works.",
+    findModel: "Find a model for this machine",
+    /** @type {{ title: string, text: string, reads?: "image" }[]} */
+    demoStarters: [
+      { title: "Meet it", text: "Who are you?" },
+      { title: "Tell a story", text: "Write a short story about a fox." },
+      { title: "Look", text: "What do you see in this picture?", reads: "image" },
+    ],
+    /** @type {{ title: string, text: string, reads?: "image" }[]} */
+    starters: [
+      { title: "Explain", text: "Explain how a hash table works, with an example." },
+      { title: "Draft", text: "Write a friendly message that moves a meeting to next week." },
+      { title: "Program", text: "Write a Python function that finds duplicate files in a folder." },
+      { title: "Look", text: "Describe this picture, then list everything written in it.", reads: "image" },
+    ],
     message: "Message",
     placeholder: "Write a message",
     send: "Send",
@@ -74,6 +93,7 @@ export const words = {
     save: "Send again",
     regenerate: "Regenerate",
     continue: "Continue",
+    showFigures: "Speed and tokens of this answer",
     previous: "Previous version",
     next: "Next version",
     /** @param {number} at @param {number} of */
@@ -196,6 +216,7 @@ export const words = {
     tools: "Tools (JSON)",
     mcp: "Server tools (MCP)",
     runsAll: "Run all of them without asking (otherwise only read-only tools)",
+    unset: { seed: "random", max_tokens: "no limit" },
     asModel: "model default",
     /** @param {string} why in the browser's words */
     bad: (why) => `This is not valid JSON: ${why}`,
