@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -52,6 +54,9 @@ def test_a_text_that_grows_ends_as_the_whole_does(blank: Page, text: str, data: 
     assert grown == whole
 
 
+SQUARE = 'alttext="x^2"><msup><mi>x</mi><mn>2</mn></msup></math>'
+
+
 @pytest.mark.parametrize(
     ("text", "html"),
     [
@@ -67,16 +72,54 @@ def test_a_text_that_grows_ends_as_the_whole_does(blank: Page, text: str, data: 
         ("<b>x</b>", '<p dir="auto">&lt;b&gt;x&lt;/b&gt;</p>'),
         ("a&amp;b &lt;i&gt; &#8594; &#x3C0; &copy; &none;", '<p dir="auto">a&amp;b &lt;i&gt; → π © &amp;none;</p>'),
         ("`&amp;`", '<p dir="auto"><code>&amp;amp;</code></p>'),
-        ("$$\nx^2\n$$", '<div class="math block" dir="ltr">x^2</div>'),
-        ("\\[ x^2 \\]", '<div class="math block" dir="ltr">x^2</div>'),
-        ("so $$x^2$$ is", '<p dir="auto">so <span class="math" dir="ltr">x^2</span> is</p>'),
-        ("$$x$$ is", '<p dir="auto"><span class="math" dir="ltr">x</span> is</p>'),
+        ("$$\nx^2\n$$", f'<div class="math block" dir="ltr"><math display="block" {SQUARE}</div>'),
+        ("\\[ x^2 \\]", f'<div class="math block" dir="ltr"><math display="block" {SQUARE}</div>'),
+        ("so $$x^2$$ is", f'<p dir="auto">so <span class="math" dir="ltr"><math {SQUARE}</span> is</p>'),
+        ("$$x$$ is", '<p dir="auto"><span class="math" dir="ltr"><math alttext="x"><mi>x</mi></math></span> is</p>'),
         ("$$ is money\n\n**b**", '<p dir="auto">$$ is money</p><p dir="auto"><strong>b</strong></p>'),
-        ("$x_1$", '<p dir="auto"><span class="math" dir="ltr">x_1</span></p>'),
+        (
+            "$x_1$",
+            '<p dir="auto"><span class="math" dir="ltr"><math alttext="x_1"><msub><mi>x</mi><mn>1</mn></msub></math>'
+            "</span></p>",
+        ),
     ],
 )  # fmt: skip
 def test_what_markdown_means(blank: Page, text: str, html: str) -> None:
     assert blank.evaluate(SHOWN, text) == html
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        (r"\frac12", "<mfrac><mn>1</mn><mn>2</mn></mfrac>"),
+        (r"\sqrt[3]{x}", "<mroot><mi>x</mi><mn>3</mn></mroot>"),
+        (r"\sum_{i}^n", '<munderover><mo largeop="true" movablelimits="true">∑</mo><mi>i</mi><mi>n</mi></munderover>'),
+        (r"\mathbb{R}", '<mi mathvariant="normal">ℝ</mi>'),
+        ("f'", "<msup><mi>f</mi><mo>′</mo></msup>"),
+        (r"\text{if }x", "<mtext>if&nbsp;</mtext><mi>x</mi>"),
+        ("=-1", '<mo>=</mo><mo form="prefix">−</mo><mn>1</mn>'),
+        (
+            r"\begin{pmatrix}a&b\\c&d\end{pmatrix}",
+            '<mrow><mo stretchy="true" form="prefix">(</mo><mtable>'
+            '<mtr><mtd class="mc"><mi>a</mi></mtd><mtd class="mc"><mi>b</mi></mtd></mtr>'
+            '<mtr><mtd class="mc"><mi>c</mi></mtd><mtd class="mc"><mi>d</mi></mtd></mtr>'
+            '</mtable><mo stretchy="true" form="postfix">)</mo></mrow>',
+        ),
+    ],
+)
+def test_formulas_become_mathml(blank: Page, source: str, shown: str) -> None:
+    html = blank.evaluate(SHOWN, f"$$\n{source}\n$$")
+    assert re.sub("^.*<math[^>]*>|</math>.*$", "", html) == shown
+
+
+def test_a_formula_of_which_something_is_unknown_stays_its_source(blank: Page) -> None:
+    for source in (
+        r"\unheard{x}", "{x", "x}", "a & b", "x^1^2", "x^", r"\frac{1}", r"\left( x", r"\begin{pmatrix} a",
+        r"\begin{tikz}\end{tikz}", r"\constructor", r"\toString{x}",
+        "{" * 200 + "}" * 200, r"\sqrt" * 5000, "x" * 5000, r"\text{a", "\\",
+    ):  # fmt: skip
+        html = blank.evaluate(SHOWN, f"$$\n{source}\n$$")
+        assert html == f'<div class="math block source" dir="ltr">{source.replace("&", "&amp;")}</div>'
 
 
 def test_code_has_its_language_its_colours_and_nothing_of_its_fence(blank: Page) -> None:

@@ -2,6 +2,7 @@
 // Supports the common part of CommonMark with GitHub's tables and task lists. HTML is shown as text; images are links.
 
 import { copyText, el } from "./dom.js";
+import { formula } from "./math.js";
 import { coloured } from "./highlight.js";
 import { words } from "./words.js";
 
@@ -238,6 +239,12 @@ function appendTo(code, before, now) {
 /** @param {Block} block @returns {Block[]} */
 const rows = (block) => (block.inner ?? []).slice(1).map((row) => ({ ...row, aligns: block.aligns }));
 
+/** A formula, or its source if something in it is unknown. @param {"div" | "span"} tag @param {string} source */
+function math(tag, source) {
+  const shown = formula(source, tag === "div");
+  return el(tag, { class: `math${tag === "div" ? " block" : ""}${shown ? "" : " source"}`, dir: "ltr" }, shown ?? source);
+}
+
 /** Shows bidirectional control characters as code points, since they can disguise code. @param {string} text */
 const visible = (text) => text.replace(BIDI, (char) => `⟦U+${char.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟧`);
 
@@ -249,7 +256,7 @@ function made(block) {
     case "rule":
       return el("hr");
     case "math":
-      return el("div", { class: "math block", dir: "ltr" }, block.source);
+      return math("div", block.source);
     case "code":
       return codeBlock(block);
     case "list":
@@ -338,7 +345,7 @@ export function inline(text, depth = 0) {
     const char = text[at];
     if (char === "\\" && /[!-/:-@[-`{-~]/.test(text[at + 1] ?? "")) {
       const end = text[at + 1] === "(" ? closing("\\)", at + 2) : text[at + 1] === "[" ? closing("\\]", at + 2) : -1;
-      if (end > 0) { push(el("span", { class: "math", dir: "ltr" }, text.slice(at + 2, end))); at = end + 2; continue; }
+      if (end > 0) { push(math("span", text.slice(at + 2, end))); at = end + 2; continue; }
       plain += text[at + 1];
       at += 2;
       continue;
@@ -358,7 +365,7 @@ export function inline(text, depth = 0) {
     }
     if (text.startsWith("$$", at)) {
       const end = closing("$$", at + 2);
-      if (end > at + 2) { push(el("span", { class: "math", dir: "ltr" }, text.slice(at + 2, end).trim())); at = end + 2; continue; }
+      if (end > at + 2) { push(math("span", text.slice(at + 2, end).trim())); at = end + 2; continue; }
       plain += "$$";
       at += 2;
       continue;
@@ -372,7 +379,7 @@ export function inline(text, depth = 0) {
     if (char === "$" && /[^\s$\d]/.test(text[at + 1] ?? "")) {
       const end = closing("$", at + 1);
       if (end > 0 && !/\s/.test(text[end - 1]) && !/\d/.test(text[end + 1] ?? "") && !text.slice(at, end).includes("\n")) {
-        push(el("span", { class: "math", dir: "ltr" }, text.slice(at + 1, end)));
+        push(math("span", text.slice(at + 1, end)));
         at = end + 1;
         continue;
       }
