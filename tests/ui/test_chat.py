@@ -43,6 +43,22 @@ def test_the_demo_model_answers_and_its_second_turn_starts_from_the_cache(page: 
     expect(page.locator(".context")).to_contain_text("of 2,048 tokens")
 
 
+def test_code_is_wrapped_and_downloaded_and_an_answer_read_aloud(page: Page, served: Served) -> None:
+    page.goto(served.url)
+    page.evaluate("() => { speechSynthesis.speak = (said) => { window.said = said.text; }; }")
+    script(served, "So:\n\n```python\nprint(1)\n```\n")
+    write(page, "Code")
+    answered(page)
+    page.click(f"{LAST} .code button[title='Wrap lines']")
+    expect(page.locator(f"{LAST} .code pre")).to_have_class("wrapped")
+    with page.expect_download() as download:
+        page.click(f"{LAST} .code button[title=Download]")
+    assert download.value.suggested_filename == "code.py"
+    assert Path(download.value.path()).read_text() == "print(1)"
+    page.click(f"{LAST} button[title='Read aloud']")
+    assert "print(1)" in page.evaluate("window.said")
+
+
 def test_an_answer_is_shown_as_it_comes(page: Page, served: Served) -> None:
     served.runtime.script = [Delta("One **two", 1), HANG]
     page.goto(served.url)
@@ -350,6 +366,14 @@ def test_conversations_are_searched_renamed_exported_imported_and_deleted(
     press(page, "OK")
     expect(titles).to_have_text(["Whales"])
     page.fill("#search", "")
+    first = page.locator(".chats li").first
+    for press_, heading in (("Pin", "Pinned"), ("Unpin", "Today")):
+        page.click(".chats li:has-text('About stones') .sign")
+        press(page, press_)
+        expect(first).to_have_attribute("data-when", heading)
+    page.click(".chats li:has-text('About stones') .sign")
+    press(page, "Pin")
+    expect(titles).to_have_text(["About stones", "Whales"])
     with page.expect_download() as download:
         page.click("text=Export all")
     path = tmp_path / "all.json"

@@ -65,7 +65,7 @@ def test_a_conversation(page: Page, served: Served, tmp_path: Path) -> None:
     page.keyboard.press("ArrowLeft")
     expect(page.locator(f"{LAST} .body")).to_contain_text("First")
     press(page, "Copy")  # of the code
-    expect(page.locator(f"{LAST} .code button")).to_have_text("Copied")
+    expect(page.locator(f"{LAST} .code button.small")).to_have_text("Copied")
     served.runtime.script = [Delta("Half", 1), HANG]
     page.keyboard.press("r")
     expect(page.locator(f"{LAST} .body")).to_have_text("Half")

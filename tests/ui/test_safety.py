@@ -40,7 +40,7 @@ def test_nothing_that_a_model_writes_becomes_html_or_leaves_the_machine(page: Pa
     write(page, HOSTILE)
     answered(page)
     assert page.evaluate("window.hacked") is None
-    for selector in ("script:not([src])", "img", "iframe", ".message .body svg", ".message b", ".message u"):
+    for selector in ("script:not([src])", "img", "iframe", ".message .body svg:not(.icon)", ".message b", ".message u"):
         assert page.locator(f"body {selector}").count() == 0, selector
     links = page.eval_on_selector_all(".message.assistant a", "links => links.map(link => [link.href, link.rel])")
     assert [href for href, _ in links] == [

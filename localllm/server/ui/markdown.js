@@ -1,7 +1,8 @@
 // Incremental Markdown: complete blocks are rendered once and stay; only the growing end is rendered again.
 // Supports the common part of CommonMark with GitHub's tables and task lists. HTML is shown as text; images are links.
 
-import { copyText, el } from "./dom.js";
+import { copyText, download, el, sign } from "./dom.js";
+import { icon } from "./icons.js";
 import { formula } from "./math.js";
 import { coloured } from "./highlight.js";
 import { words } from "./words.js";
@@ -294,6 +295,9 @@ function ticked(block) {
   return block;
 }
 
+/** @type {Record<string, string>} */
+const EXTENSIONS = { python: "py", py: "py", javascript: "js", js: "js", typescript: "ts", ts: "ts", bash: "sh", sh: "sh", html: "html", css: "css", json: "json", rust: "rs", go: "go", c: "c", cpp: "cpp", java: "java", sql: "sql", toml: "toml", yaml: "yaml", markdown: "md" };
+
 /** @param {Block} block */
 function codeBlock(block) {
   const code = el("code", {});
@@ -301,7 +305,10 @@ function codeBlock(block) {
   else code.textContent = visible(block.source);
   const copy = el("button", { type: "button", class: "small", onclick: () => copyText(copy, block.source, words.copied) }, words.copy);
   const pre = el("pre", { tabindex: 0 }, code);
-  const node = el("div", { class: "code", dir: "ltr" }, el("div", { class: "bar" }, el("span", {}, block.language || ""), copy), pre);
+  const fileName = `code.${Object.hasOwn(EXTENSIONS, block.language ?? "") ? EXTENSIONS[block.language ?? ""] : "txt"}`;
+  const node = el("div", { class: "code", dir: "ltr" }, el("div", { class: "bar" }, el("span", {}, block.language || ""),
+    sign(words.wrap, icon("wrap"), () => pre.classList.toggle("wrapped")),
+    sign(words.download, icon("download"), () => download(fileName, "text/plain", block.closed ? block.source : code.textContent ?? "")), copy), pre);
   if (!block.closed) copy.onclick = (event) => { event.stopImmediatePropagation(); copyText(copy, code.textContent ?? "", words.copied); };
   return node;
 }

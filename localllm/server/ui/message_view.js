@@ -137,9 +137,17 @@ export class MessageView {
     else {
       button(words.chat.regenerate, "again", () => session.again(message));
       if (this.canGoOn) button(words.chat.continue, "continue", () => this.goOn());
+      if (message.content && "speechSynthesis" in window) button(words.chat.speak, "speak", () => this.#speak());
       if (isJson(message.content)) button(this.isTree ? words.chat.text : words.chat.json, "tree", () => { this.asTree = !this.isTree; this.update(true); });
     }
     fill(this.foot, versions, buttons, this.#figures());
+  }
+
+  /** Reads the answer aloud with the system's voice, or stops that. */
+  #speak() {
+    const isSpeaking = speechSynthesis.speaking;
+    speechSynthesis.cancel();
+    if (!isSpeaking) speechSynthesis.speak(new SpeechSynthesisUtterance(this.body.innerText));
   }
 
   /** What an answer took, behind a sign; open for all answers once one was opened. */

@@ -230,6 +230,15 @@ class Session extends EventTarget {
     this.#notify("list");
   }
 
+  /** Keeps a chat at the top of the list, or no longer. @param {string} id */
+  async pin(id) {
+    const conversation = this.list.find((each) => each.id === id);
+    if (!conversation) return;
+    conversation.isPinned = !conversation.isPinned;
+    await this.#storing(store.saveConversation(conversation));
+    this.#notify("list");
+  }
+
   /** @param {string} id */
   async delete(id) {
     this.deleted.add(id);

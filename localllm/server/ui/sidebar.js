@@ -39,14 +39,15 @@ export class Sidebar {
   }
 
   #show() {
-    const shown = session.list.filter((each) => !this.found || this.found.has(each.id));
+    const found = session.list.filter((each) => !this.found || this.found.has(each.id));
+    const shown = [...found.filter((each) => each.isPinned), ...found.filter((each) => !each.isPinned)];
     this.note.textContent = shown.length ? "" : this.found ? words.chats.noMatch : words.chats.none;
     const focused = this.list.contains(document.activeElement) ? document.activeElement : null;
     const row = /** @type {HTMLElement | null} */ (focused?.closest("li") ?? null);
     const place = row && focused ? [...row.children].indexOf(focused) : 0;
     let before = "";
     fill(this.list, shown.map((each) => {
-      const when = whenOf(each.updated), isFirst = when !== before;
+      const when = each.isPinned ? words.chats.pinned : whenOf(each.updated), isFirst = when !== before;
       before = when;
       const isOpen = each.id === session.conversation.id;
       const hit = this.found?.get(each.id);
@@ -68,6 +69,7 @@ export class Sidebar {
     const renamed = await ask(conversation.title || words.chats.untitled, [
       el("label", {}, words.chats.rename, field),
       el("div", { class: "row wrap" },
+        button(conversation.isPinned ? words.chats.unpin : words.chats.pin, () => session.pin(conversation.id)),
         button(words.chats.exportJson, () => exportJson(`${fileName(conversation.title)}.json`, [conversation])),
         button(words.chats.exportMarkdown, () => exportMarkdown(conversation)),
         button(words.chats.delete, async () => { if (await ask(words.chats.delete, [words.chats.reallyDelete(conversation.title)], { danger: true, ok: words.chats.delete, cancel: words.cancel })) session.delete(conversation.id); })),

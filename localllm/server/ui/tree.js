@@ -52,6 +52,7 @@
  * @property {string} model
  * @property {Settings} settings
  * @property {string | null} head the last message of the branch that is shown
+ * @property {boolean} [isPinned] stands at the top of the list
  */
 
 /** @returns {string} */

@@ -17,6 +17,8 @@ export const words = {
   ok: "OK",
   copy: "Copy",
   copied: "Copied",
+  download: "Download",
+  wrap: "Wrap lines",
 
   key: {
     title: "This server requires an API key",
@@ -56,6 +58,9 @@ export const words = {
     badImport: "This file contains no localllm conversations.",
     menu: "More",
     open: "Show conversations",
+    pin: "Pin",
+    unpin: "Unpin",
+    pinned: "Pinned",
     today: "Today",
     yesterday: "Yesterday",
     week: "Last seven days",
@@ -90,6 +95,7 @@ export const words = {
     assistant: "Assistant",
     tool: "Tool result",
     edit: "Edit",
+    speak: "Read aloud",
     save: "Send again",
     regenerate: "Regenerate",
     continue: "Continue",
