@@ -8,10 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
 
+from localllm import LLM
 from localllm.errors import LoadFailed
 from localllm.gguf.architectures import needs
 from localllm.llama import bindings
@@ -19,13 +21,17 @@ from localllm.llama.lacking import QUANTIZE
 from localllm.llama.library import CpuChoice
 from localllm.llama.probes import selftest
 from localllm.llama.runtimes import building, found, installed
-from localllm.types import upstream
+from localllm.types import TokenLogprob, upstream
 from localllm.types.libraries import builds
 from tests.models.maker import write_llama
 
 needs_compiler = pytest.mark.skipif(
     not sys.platform.startswith("linux") or shutil.which("gcc") is None, reason="it compiles backends with gcc"
 )
+
+
+ROUNDING = 0.1
+"""More than the demo model's log-probabilities differ between CPU backends."""
 
 
 @pytest.fixture(scope="module")
@@ -259,6 +265,26 @@ except LoadFailed as error:
         "the model cannot be loaded: its architecture is unknown to the llama.cpp in use (0.5 (0c1e57098), package); "
         + str(needs("k2-horizon", builds.named("0.5.0"))),
     ]
+
+
+def test_texts_are_the_same_with_one_runtime_and_part_at_ties_with_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever was measured of the demo model's log-probabilities, with instructions from AVX2 to AMX: at most 0.06."""
+
+    def answers(runtime: str, **sampling: Any) -> list[tuple[TokenLogprob, ...]]:
+        monkeypatch.setenv("LOCALLLM_RUNTIME", runtime)
+        with LLM("demo", slots=1, ctx=256, threads=1) as llm:
+            given = {"max_tokens": 48, "logprobs": 5, **sampling}
+            return [llm.complete(prompt, **given).logprobs for prompt in ("Once upon a time", "Dear Sir", "1 2 3 4")]
+
+    drawn = [answers("package", temperature=0.8, seed=7) for _ in range(2)]
+    assert drawn[0] == drawn[1]
+    for ours, others in zip(answers("package", temperature=0), answers("wheel", temperature=0), strict=True):
+        for one, other in zip(ours, others, strict=False):
+            if one.token != other.token:
+                best, second = sorted((logprob for _, logprob in one.top), reverse=True)[:2]
+                assert best - second < 2 * ROUNDING, "a tie"
+                break
+            assert one.logprob == pytest.approx(other.logprob, abs=ROUNDING)
 
 
 def test_quantizing_takes_a_runtime_that_can(data: Path) -> None:
