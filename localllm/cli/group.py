@@ -29,8 +29,9 @@ EVERYDAY = (
 )  # fmt: skip
 """Those that the short help describes."""
 HABITS = {
-    "ask": "run", "chat": "run", "delete": "rm", "download": "pull", "info": "show", "ls": "list", "models": "list",
-    "remove": "rm", "server": "serve", "start": "serve", "unload": "stop",
+    "ask": "run", "chat": "run", "chats": "sessions", "delete": "rm", "download": "pull", "history": "sessions",
+    "info": "show", "ls": "list", "models": "list", "remove": "rm", "server": "serve",
+    "start": "serve", "unload": "stop",
 }  # fmt: skip
 """Words that people type from habit -> the command."""
 EVERY = "every command"
