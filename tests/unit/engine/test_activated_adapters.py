@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from localllm.engine.building import build_engine
 from localllm.engine.cache.domain import COMMON, Domain
 from localllm.engine.cache.held import SlotRecord
+from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.media import Span
 from localllm.engine.requests.activation import activation, last_occurrence
 from localllm.engine.requests.adapters import NO_ADAPTERS, AdapterSet, ScaledAdapter
 from localllm.engine.requests.sequence import Sequence as Asked
-from localllm.engine.requests.terms import Due, Request, Reuse
+from localllm.engine.requests.terms import SHIFT, Due, Request, Reuse, Shift
 from localllm.errors import InvalidParameter
 from localllm.types import AppliedAdapter
 from localllm.worker.prompts.adapted import adapted, notes_on
@@ -48,6 +50,7 @@ class Activated(Bench):
         *,
         is_batch: bool = False,
         spans: Sequence[Span] = (),
+        shift: Shift = SHIFT,
     ) -> int:
         id, under = len(self.sequences), adapted(applied, prompt)
         self.sequences[id] = Asked(
@@ -60,6 +63,7 @@ class Activated(Bench):
                 adapters=under.adapters,
                 activation=under.activation,
                 reuse=Reuse(domain=Domain.of(cache_salt="", adapters=under.shared)),
+                shift=shift,
                 due=Due(is_batch=is_batch),
             )
         )
@@ -176,6 +180,16 @@ def test_one_that_gave_up_its_slot_within_the_prefix_goes_on_there() -> None:
     assert bench.is_right(batch)
     assert bench.is_right(urgent)
     assert bench.engine.scheduler.preemptions.total == 1
+
+
+@pytest.mark.parametrize("keep", [0, 4, len(HISTORY), len(ASKED)])
+def test_when_the_context_is_shifted_the_start_moves_with_its_token(keep: int) -> None:
+    bench = Activated()
+    bench.engine = build_engine(bench.backend, bench._emit, tiers=Tiers(10_000), context_shift=True)
+    id = bench.want(ASKED, (JUDGE,), 150, shift=Shift(keep))
+    bench.drain()
+    assert bench.finish[id].usage.shifted_tokens > 0
+    assert bench.cached([*ASKED[:keep], 9], (JUDGE,)) <= keep
 
 
 @settings(max_examples=150, deadline=None)

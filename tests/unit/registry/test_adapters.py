@@ -6,9 +6,13 @@ import time
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
+from localllm.cli.commands.store.adapters import manage_adapters
 from localllm.errors import InvalidModelFile, InvalidParameter, ModelNotFound
+from localllm.gguf.control_vectors import write_control_vector
+from localllm.gguf.info import read_model_info
 from localllm.registry.adapters.names import (
     GivenAdapter,
     NamedAdapter,
@@ -95,6 +99,26 @@ def test_what_is_kept_of_an_activated_adapter_says_so(tmp_path: Path) -> None:
     assert added.invocation == (5, 7)
     (known,) = (each for each in AdapterNames(Settings(home=tmp_path)).everything() if each.name == "judge")
     assert known.invocation == (5, 7)
+
+
+def test_a_control_vector_keeps_the_layers_that_it_was_added_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    width, made = read_model_info(carried("demo.gguf")).embedding_length or 0, Settings(home=tmp_path)
+    write_control_vector(tmp_path / "v.gguf", "llama", np.ones((3, width), np.float32), first=1)
+    words = ["demo", "calm", str(tmp_path / "v.gguf")]
+    for layers, reason in (("3", "is not FIRST-LAST"), ("2-4", "layers 2-4 of v.gguf: the model has vectors")):
+        with pytest.raises(InvalidParameter, match=reason):
+            manage_adapters(made, "add", words, scale=0.5, layers=layers, type="F16", as_json=False)
+    manage_adapters(made, "add", words, scale=0.5, layers="2-3", type="F16", as_json=False)
+    manage_adapters(made, "list", [], scale=1.0, type="F16", as_json=False)
+    assert "0.5:2-3" in capsys.readouterr().out
+    names = AdapterNames(made)
+    for name, scale, wanted in (("calm", 0.5, Layers(2, 3)), ("demo+calm:2:3-3", 2.0, Layers(3, 3))):
+        found = names.variant(name)
+        assert found is not None
+        ((adapter, strength),) = found.adapters
+        assert (strength, adapter.layers) == (scale, wanted)
 
 
 def test_taken_names_files_of_other_models_and_damaged_records_are_refused(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def _list(settings: Settings, model: str | None, *, as_json: bool) -> int:
     if as_json:
         report.write_json(msgspec.json.encode([_row(each) for each in found]))
     else:
-        rows = [(each.name, each.base, f"{each.scale:g}", size(each.size_bytes), each.source) for each in found]
+        rows = [(each.name, each.base, _strength(each), size(each.size_bytes), each.source) for each in found]
         report.write_table(("NAME", "MODEL", "SCALE", "SIZE", "FROM"), rows)
     return report.OK
 
@@ -197,6 +197,11 @@ def _show(settings: Settings, name: str, *, as_json: bool) -> int:
         width = max(map(len, shown)) + 2
         report.write(*(f"{key:<{width}}{value}" for key, value in shown.items() if value not in (None, "", [])))
     return report.OK
+
+
+def _strength(adapter: KnownAdapter) -> str:
+    """Its scale, and the layers to which it is limited."""
+    return f"{adapter.scale:g}" + ("" if adapter.layers is None else f":{adapter.layers}")
 
 
 def _row(adapter: KnownAdapter) -> Row:
