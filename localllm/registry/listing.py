@@ -88,9 +88,10 @@ def stored(name: str, data_dir: Path) -> Manifest:
     wanted = parse(name)
     if isinstance(wanted, Demo):
         raise InvalidParameter("demo is part of localllm; if it is damaged, reinstall localllm", param="model")
-    manifest = find(wanted, store_of(data_dir))
+    store = store_of(data_dir)
+    manifest = find(wanted, store)
     if manifest is None:
-        raise not_here(wanted)
+        raise not_here(wanted, store)
     return manifest
 
 
@@ -133,7 +134,7 @@ def remove(name: str, data_dir: Path) -> RemovedModel:
         raise ModelNotFound("demo is part of localllm and cannot be removed", param="model")
     manifest = find(wanted, store)
     if manifest is None:
-        raise not_here(wanted)
+        raise not_here(wanted, store)
     tunings = _tunings_of(manifest, store, data_dir)
     store.remove(parse(manifest.name))
     if tunings is not None and not _has_other_name(manifest, store):
@@ -172,10 +173,11 @@ def own_bytes(name: str, data_dir: Path) -> int | None:
     wanted = parse(name)
     if isinstance(wanted, Demo):
         raise ModelNotFound("demo is part of localllm and cannot be removed", param="model")
-    manifest = find(wanted, store_of(data_dir))
+    store = store_of(data_dir)
+    manifest = find(wanted, store)
     if manifest is None:
-        raise not_here(wanted)
-    others = {file.digest for each in store_of(data_dir).scan()[0] if each.name != manifest.name for file in each.files}
+        raise not_here(wanted, store)
+    others = {file.digest for each in store.scan()[0] if each.name != manifest.name for file in each.files}
     own = {file.digest: file.size_bytes for file in manifest.files if file.path is None and file.digest not in others}
     return sum(own.values())
 

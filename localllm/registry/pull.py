@@ -262,7 +262,7 @@ class Puller:
 
     def _resolved(self, name: CatalogName, fetch: Fetch) -> Resolved:
         """What a short name that the catalog lacks stands for on the hub. Raises `ModelNotFound`."""
-        unknown = not_here(name)
+        unknown = not_here(name, self._store)
         publishers = comma_list(self._settings.hub_publishers)
         if not publishers:
             raise unknown

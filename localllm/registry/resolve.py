@@ -16,7 +16,7 @@ from localllm.errors import InvalidParameter, ModelNotFound, clipped
 from localllm.registry.again import again
 from localllm.registry.names.model_names import DEFAULT_TAG, CatalogName, Demo, ModelName, PathName, VersionName, parse
 from localllm.registry.sources.quants import split_shard
-from localllm.settings.model_names import listed, similar
+from localllm.settings.model_names import MAX_NAMED, listed, similar
 from localllm.system.shell_words import shell_word
 from localllm.types import ModelDefaults
 
@@ -67,7 +67,7 @@ def resolve(name: str | Path, data_dir: Path, *, allow_paths: bool = True) -> Mo
         store = Store(data_dir / "models")
         manifest = find(wanted, store)
         if manifest is None:
-            raise not_here(wanted)
+            raise not_here(wanted, store)
         return _opened(store, manifest)
     if not allow_paths:
         raise ModelNotFound(f"no model is called {clipped(wanted.path)!r}; paths are not accepted here", param="model")
@@ -177,8 +177,8 @@ def unknown(name: str, here: Collection[str]) -> ModelNotFound:
     return ModelNotFound(f"no model is called {shown!r} here; {remedy}", param="model")
 
 
-def not_here(name: ModelName) -> ModelNotFound:
-    """The error for a model that is not on this machine; it says how to get it."""
+def not_here(name: ModelName, store: Store) -> ModelNotFound:
+    """The error for a model that is not on this machine; it says how to get it, or what may have been meant."""
     name = canonical(name)
     if isinstance(name, VersionName):
         return ModelNotFound(
@@ -199,7 +199,8 @@ def not_here(name: ModelName) -> ModelNotFound:
             f"({entry.quant}, about {entry.size_bytes / 1e9:.1f} GB, {entry.license})",
             param="model",
         )
-    close = catalog.load().suggest(str(name))
+    here = similar(str(name), [*(manifest.name for manifest in store.list()), str(Demo())])
+    close = list(dict.fromkeys([*here, *catalog.load().suggest(str(name))]))[:MAX_NAMED]
     meant = f"; did you mean {' or '.join(close)}?" if close else "; localllm search finds more"
     return ModelNotFound(
         f"no model is called {clipped(str(name))!r}{meant} (a file's path begins with ./)", param="model"

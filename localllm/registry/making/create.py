@@ -87,7 +87,7 @@ def resolver(store: Store) -> Resolve:
             return demo_files()
         manifest = find(wanted, store)
         if manifest is None:
-            raise not_here(wanted)
+            raise not_here(wanted, store)
         return manifest
 
     return resolve

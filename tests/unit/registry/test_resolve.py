@@ -92,6 +92,13 @@ def test_what_is_no_name_is_refused(name: str) -> None:
         resolve(name, NOWHERE)
 
 
+def test_models_of_this_machine_are_suggested_first(tmp_path: Path) -> None:
+    put(tmp_path, "llama-tuned:1b")
+    for name, meant in (("dmo", "demo"), ("lama-tuned:1b", "llama-tuned:1b"), ("qwen33", "qwen3 ")):
+        with pytest.raises(ModelNotFound, match=f"did you mean {meant}"):
+            resolve(name, tmp_path)
+
+
 def put(data_dir: Path, name: str, **fields: Any) -> Manifest:
     store = store_of(data_dir)
     file = store.add_bytes(b"GGUF", file_name="tiny.gguf")
