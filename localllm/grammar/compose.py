@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from localllm.errors import InvalidParameter
@@ -22,7 +22,7 @@ from localllm.grammar.rules import Grammar
 from localllm.grammar.schema.checks import split
 from localllm.grammar.schema.documents import json_of
 from localllm.grammar.schema.loosening import loosened
-from localllm.grammar.schema.notes import Notes
+from localllm.grammar.schema.notes import NONE, Concessions, Notes
 from localllm.grammar.schema.schemas import checked
 from localllm.grammar.schema.shortest import Outline, outline
 from localllm.grammar.texts.gbnf import lark_of
@@ -60,19 +60,15 @@ def composed(
     preface: Preface | None = None,
     literals: Literals = NO_TOKENS,
     loose: Loose | None = frozenset(),
-    *,
-    dropped: Collection[str] = (),
-    without_formats: bool = False,
+    concessions: Concessions = NONE,
 ) -> ComposedGrammar:
     """The same, with notes, for a vocabulary with known special tokens.
 
-    `loose`: functions and arguments whose schemas need not be enforced; None: all of them. `dropped`,
-    `without_formats`: see `Notes`.
+    `loose`: functions and arguments whose schemas need not be enforced; None: all of them.
     """
     said = Notes(
         is_loose=not structure.is_strict,
-        dropped=dropped,
-        without_formats=without_formats,
+        concessions=concessions,
         is_checked=structure.kind == "json_schema",
     )
     if structure.kind == "answer":

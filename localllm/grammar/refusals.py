@@ -9,6 +9,14 @@ from localllm.errors import InvalidParameter, clipped
 _PLAIN = re.compile(r"[\w$-]+")
 
 
+class Unsupported(InvalidParameter):
+    """A keyword that no grammar can express. What the schema asks for has a meaning."""
+
+
+class NeverValid(InvalidParameter):
+    """Keywords that contradict each other: no document matches the schema, so it is as good as `false`."""
+
+
 def under(path: str, *steps: str | int) -> str:
     """The path of a member: `a.b`, `a[0]`, `a["x y"]`."""
     for step in steps:
@@ -28,4 +36,9 @@ def refused(path: str, why: str) -> InvalidParameter:
 
 def unsupported(path: str, remedy: str) -> InvalidParameter:
     """An error about a keyword that cannot be enforced; `remedy` says what to write instead."""
-    return refused(path, f"is not supported: {remedy}")
+    return Unsupported(f"{path} is not supported: {remedy}", param=path)
+
+
+def impossible(path: str, why: str) -> InvalidParameter:
+    """An error about a keyword that, with those beside it, allows nothing."""
+    return NeverValid(f"{path} {why}", param=path)

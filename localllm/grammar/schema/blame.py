@@ -5,7 +5,7 @@ Tries subschemas alone, from the outside in, and then leaves out one keyword aft
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from localllm.errors import InvalidParameter
@@ -13,7 +13,7 @@ from localllm.grammar.compose import grammar_of_schema
 from localllm.grammar.refusals import under
 from localllm.grammar.schema.documents import json_of
 from localllm.grammar.schema.keywords import KEPT
-from localllm.grammar.schema.notes import Notes
+from localllm.grammar.schema.notes import NONE, Concessions, Notes
 from localllm.grammar.schema.references import base_of
 from localllm.grammar.schema.schemas import DocumentRewriter, Part
 from localllm.types.structures import Structure
@@ -25,15 +25,15 @@ _LISTS = ("prefixItems", "items", "allOf", "anyOf", "oneOf")
 _SINGLE = ("items", "additionalProperties", "additionalItems", "unevaluatedProperties", "unevaluatedItems")
 
 
-def culprit(structure: Structure, compiles: Callable[[str], bool], dropped: Collection[str] = ()) -> str:
+def culprit(structure: Structure, compiles: Callable[[str], bool], concessions: Concessions = NONE) -> str:
     """Path of the smallest schema that does not compile, with the keyword if one alone is at fault; otherwise the
     structure's own path.
 
-    `compiles`: whether llguidance accepts this grammar within the same limits. `dropped`: paths that are left out.
+    `compiles`: whether llguidance accepts this grammar within the same limits. `concessions`: what is left out.
     """
     if structure.kind != "json_schema":
         return structure.param
-    search = _Search(structure, compiles, dropped)
+    search = _Search(structure, compiles, concessions)
     here: Part = (search.root, structure.param, "")
     if search.is_fine(here):
         return structure.param
@@ -53,11 +53,11 @@ def culprit(structure: Structure, compiles: Callable[[str], bool], dropped: Coll
 class _Search:
     """Search in one schema, with a bounded number of attempts."""
 
-    def __init__(self, structure: Structure, compiles: Callable[[str], bool], dropped: Collection[str]) -> None:
+    def __init__(self, structure: Structure, compiles: Callable[[str], bool], concessions: Concessions) -> None:
         self.root = json_of(structure)
         self._structure = structure
         self._compiles = compiles
-        self._dropped = dropped
+        self._concessions = concessions
         self._tries = 0
         self._visited = {structure.param}
 
@@ -67,7 +67,7 @@ class _Search:
         if self._tries > MAX_TRIES:
             return True
         try:
-            notes = Notes(is_loose=not self._structure.is_strict, dropped=self._dropped, is_checked=True)
+            notes = Notes(is_loose=not self._structure.is_strict, concessions=self._concessions, is_checked=True)
             schema = DocumentRewriter(self.root, self._structure.param, notes).result(part)
         except InvalidParameter:
             return False

@@ -1,11 +1,12 @@
 """Unrolls recursive references beside other keywords once, since llguidance combines only schemas that it can inline.
 
 `{"minProperties": 1, "$ref": "#/$defs/tree"}` becomes the body of `tree` beside the keyword; the references inside it
-stay. Works on rewritten schemas.
+stay. Where such a schema contains itself, it becomes a definition. Works on rewritten schemas.
 """
 
 from __future__ import annotations
 
+import json
 from copy import deepcopy
 from typing import Any
 
@@ -25,13 +26,40 @@ def unrolled(root: Schema, definitions: dict[str, Schema]) -> Schema:
     unroller = _Unroller({name: deepcopy(definitions[name]) for name in recursive})
     for name in definitions:
         definitions[name] = unroller.schema(definitions[name], 0)
-    return unroller.schema(root, 0)
+    root = unroller.schema(root, 0)
+    definitions |= unroller.repeated()
+    return root
 
 
 class _Unroller:
     def __init__(self, bodies: dict[str, Schema]) -> None:
         self._bodies = bodies
         """The recursive definitions as they were."""
+        self._inside: list[str] = []
+        """The schemas around the present one, each of which describes a part of the one before."""
+        self._names: dict[str, str] = {}
+        """A schema that contains itself -> the name of its definition."""
+
+    def repeated(self) -> dict[str, Schema]:
+        """Definitions for the schemas that contain themselves."""
+        found: dict[str, Schema] = {}
+        while len(found) < len(self._names):
+            for written, name in [*self._names.items()][len(found) :]:
+                self._inside = [written]
+                found[name] = self.schema(json.loads(written), 0)
+        return found
+
+    def _member(self, schema: Schema) -> Schema:
+        """A schema of a property or item."""
+        if isinstance(schema, bool) or not schema.keys() & {"$ref", *_LISTS} or schema.keys() == {"$ref"}:
+            return self.schema(schema, 0)
+        written = json.dumps(schema)
+        if written in self._names or written in self._inside:
+            return {"$ref": f"#/$defs/{self._names.setdefault(written, f'u{len(self._names)}')}"}
+        self._inside.append(written)
+        found = self.schema(schema, 0)
+        self._inside.pop()
+        return found
 
     def schema(self, schema: Schema, depth: int) -> Schema:
         if isinstance(schema, bool):
@@ -40,14 +68,14 @@ class _Unroller:
         has_siblings = len(schema) > 1
         for name, value in schema.items():
             if name in _BY_NAME:
-                found[name] = {key: self.schema(one, 0) for key, one in value.items()}
+                found[name] = {key: self._member(one) for key, one in value.items()}
             elif name in _LISTS:
                 is_combined = has_siblings or (name == "allOf" and len(value) > 1) or depth > 0
                 found[name] = [self._in_place(one, depth, is_combined=is_combined) for one in value]
             elif name == "prefixItems":
-                found[name] = [self.schema(one, 0) for one in value]
+                found[name] = [self._member(one) for one in value]
             elif name in ("items", "additionalProperties"):
-                found[name] = self.schema(value, 0)
+                found[name] = self._member(value)
             else:
                 found[name] = value
         if has_siblings and (body := self._body(found.get("$ref"))) is not None and depth < MAX_UNROLLED:

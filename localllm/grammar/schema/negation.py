@@ -14,8 +14,8 @@ from localllm.errors import InvalidParameter
 from localllm.grammar.refusals import refused, under, unsupported
 from localllm.grammar.schema.keywords import KEPT, REFUSED
 from localllm.grammar.schema.located import Located, either, together, types_but
-from localllm.grammar.schema.numbers import is_number
 from localllm.grammar.schema.references import References, base_of
+from localllm.grammar.schema.typed.numbers import is_number
 from localllm.grammar.texts.complements import RustPattern, other_texts, others
 from localllm.grammar.texts.patterns import PatternRefused
 

@@ -5,29 +5,36 @@ The notes are those of the reply's header, `what: path`. Knows nothing of how ke
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from typing import NamedTuple
 
 from localllm.grammar.schema.shortest import Outline
+
+
+class Concessions(NamedTuple):
+    """What a further try gives up, since llguidance did not take the whole schema."""
+
+    dropped: tuple[str, ...] = ()
+    """Paths of keywords that are left out."""
+    without_formats: bool = False
+    """Leaves out each `format` beside a `pattern`: llguidance cannot examine both together."""
+    narrows: bool = False
+    """Of too many combinations of alternatives, some are never taken."""
+    empty_definitions: tuple[str, ...] = ()
+    """Names of rewritten definitions that no document matches."""
+
+
+NONE = Concessions()
 
 
 class Notes:
     """Of one structure."""
 
-    def __init__(
-        self,
-        *,
-        is_loose: bool = False,
-        dropped: Collection[str] = (),
-        without_formats: bool = False,
-        is_checked: bool = False,
-    ) -> None:
-        """`is_loose`: keywords that cannot be enforced are left out; so are the `dropped` ones, given by their paths.
-        `without_formats`: each `format` beside a `pattern` is, since llguidance cannot examine both together.
-        `is_checked`: documents are checked while they are written, so that `uniqueItems` is only marked."""
+    def __init__(self, *, is_loose: bool = False, concessions: Concessions = NONE, is_checked: bool = False) -> None:
+        """`is_loose`: keywords that cannot be enforced are left out. `is_checked`: documents are checked while they are
+        written, so that `uniqueItems` is only marked."""
         self.is_loose = is_loose
         self.is_checked = is_checked
-        self.dropped = dropped
-        self.without_formats = without_formats
+        self.concessions = concessions
         self.left_out: dict[str, None] = {}
         """Paths of keywords that were left out, in order."""
         self.checks = ""
@@ -44,6 +51,10 @@ class Notes:
     def add(self, what: str, note: str) -> None:
         """Note something; of the same thing, only the first place."""
         self.annotations.setdefault(what, note)
+
+    def never(self, path: str) -> None:
+        """Note a schema that no document matches: what has it is never written."""
+        self.add(f"never {path}", f"never-valid: {path}")
 
     @property
     def all(self) -> list[str]:

@@ -8,13 +8,13 @@ the whole result.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from localllm.errors import InvalidParameter
-from localllm.grammar.refusals import refused, under, unsupported
-from localllm.grammar.schema import arrays, constants, numbers, objects, strings
+from localllm.grammar.refusals import NeverValid, Unsupported, refused, under, unsupported
 from localllm.grammar.schema.cases import Cases
 from localllm.grammar.schema.circular import unrolled
+from localllm.grammar.schema.combining import Combiner
 from localllm.grammar.schema.disjoint import Disjointness
 from localllm.grammar.schema.endless import check_depth, prune
 from localllm.grammar.schema.keywords import (
@@ -32,12 +32,14 @@ from localllm.grammar.schema.keywords import (
 from localllm.grammar.schema.located import Located
 from localllm.grammar.schema.negation import Negation
 from localllm.grammar.schema.notes import Notes
+from localllm.grammar.schema.one_of import OneOf, OneOfs
 from localllm.grammar.schema.references import References, base_of
 from localllm.grammar.schema.rewriting import Schema
+from localllm.grammar.schema.typed import arrays, constants, numbers, objects, strings
 from localllm.grammar.schema.unevaluated import Unevaluated
 
-MAX_OVERLAPPING = 100
-"""The most options of a `oneOf` that are told apart by what others do not allow."""
+MAX_OPPOSITES = 1_500
+"""Limit for the parts of what other options of `oneOf` do not allow, in one document."""
 
 _EVALUATING = frozenset({*REFERENCES, "allOf", "anyOf", "oneOf", "if", "dependentSchemas"})
 """Keywords whose schemas evaluate properties and items, too."""
@@ -51,16 +53,6 @@ _LISTS = ("allOf", "anyOf", "oneOf")
 def checked(schema: Any, param: str, notes: Notes | None = None) -> dict[str, Any]:
     """The schema in llguidance's form, with `$defs`. Raises `InvalidParameter` with the path of a rejected part."""
     return DocumentRewriter(schema, param, notes).result()
-
-
-class _OneOf(NamedTuple):
-    """A `oneOf` whose options must be proved to be disjoint, or made so."""
-
-    out: dict[str, Any]
-    """The rewritten schema that contains it."""
-    path: str
-    sources: list[Located]
-    is_part: bool
 
 
 class DocumentRewriter:
@@ -83,7 +75,11 @@ class DocumentRewriter:
         self.is_part = False
         """Whether a document must also match other schemas than the one being rewritten. Properties that this one does
         not list may then be theirs."""
-        self._one_ofs: list[_OneOf] = []
+        self._is_opposite = False
+        self._opposites_left = MAX_OPPOSITES
+        self._contradiction: NeverValid | None = None
+        """The first part that no document matches."""
+        self._one_ofs: list[OneOf] = []
         self.definitions: dict[str, Schema] = {}
 
     def result(self, part: Part | None = None) -> dict[str, Any]:
@@ -95,10 +91,26 @@ class DocumentRewriter:
                 name, target, its_path, its_base, self.is_part = self._waiting.pop()
                 self.definitions[name] = self.schema(target, its_path, its_base)
             self._prove_one_ofs()
+        for name in self.definitions.keys() & {*self._notes.concessions.empty_definitions}:
+            self.definitions[name] = False
+            self._notes.never(self._paths[name])
         check_depth(root, self.definitions, path, self._paths)
-        root = unrolled(prune(root, self.definitions, path, self._paths), self.definitions)
+        try:
+            root = prune(root, self.definitions, path, self._paths)
+        except InvalidParameter as refusal:
+            raise self._contradiction or refusal from None
+        root = unrolled(self._combined(root), self.definitions)
         whole = dict(root) if isinstance(root, dict) else {"allOf": [root]}
         return whole | {"$defs": self.definitions} if self.definitions else whole
+
+    def _combined(self, root: Schema) -> Schema:
+        combiner = Combiner(self.definitions, narrows=self._notes.concessions.narrows)
+        for name, one in [*self.definitions.items()]:
+            self.definitions[name] = combiner.schema(one)
+        root = combiner.schema(root)
+        if combiner.has_narrowed:
+            self._notes.add("narrowed", f"cases-narrowed: {self._path}")
+        return root
 
     def schema(self, schema: Any, path: str, base: str) -> Schema:
         """Rewrite a schema and its subschemas."""
@@ -106,23 +118,38 @@ class DocumentRewriter:
             schema, path, base = schema
         if isinstance(schema, bool):
             return schema
-        if path in self._notes.dropped:
+        if self._is_opposite:
+            self._opposites_left -= 1
+            if self._opposites_left < 0:
+                raise unsupported(path, "what it does not allow is too large; write what is allowed instead")
+        if path in self._notes.concessions.dropped:
             self._notes.leave_out(path)
             return True
         if not isinstance(schema, dict):
             raise refused(path, "must be a schema: an object, true or false")
-        base = base_of(schema, base)
         if schema.get("not") == {} or schema.get("not") is True:
             return False
+        was_part = self.is_part
+        try:
+            return self._rewritten(schema, path, base_of(schema, base))
+        except NeverValid as error:
+            if self._notes.is_loose:
+                raise
+            self._notes.never(error.param or path)
+            self._contradiction = self._contradiction or error
+            return False
+        finally:
+            self.is_part = was_part
+
+    def _rewritten(self, schema: dict[str, Any], path: str, base: str) -> Schema:
         types = _types(schema, path)
         named = {name: value for name, value in schema.items() if self._is_kept(name, value, path)}
         parts = self._parts(named, path, base)
         closes = bool(parts) and not self.is_part and not _combines(named) and objects.lists_all(named, parts)
-        was_part, self.is_part = self.is_part, self.is_part or bool(parts) or _combines(named)
+        self.is_part = self.is_part or bool(parts) or _combines(named)
         simple = self._simple(named | ({"additionalProperties": False} if closes else {}), types, path, base)
         applied = self._applied(named, types, path, base)
         extra = [*(self.schema(one, path, base) for one in parts), *simple.pop("allOf", [])]
-        self.is_part = was_part
         if extra:
             applied["allOf"] = [*applied.get("allOf", []), *extra]
         if types is not None and (simple or not ({"enum", "const"} & applied.keys())):
@@ -132,8 +159,18 @@ class DocumentRewriter:
             out[CHECKED] = True
         if "oneOf" in out:
             options = [Located(one, under(path, "oneOf", index), base) for index, one in enumerate(named["oneOf"])]
-            self._one_ofs.append(_OneOf(out, under(path, "oneOf"), options, self.is_part))
+            self._one_ofs.append(OneOf(out, under(path, "oneOf"), options))
         return out
+
+    def part(self, schema: Any, path: str, base: str, *, is_opposite: bool = False) -> Schema:
+        """Rewrite a schema that a document matches together with others. The opposites of a document's schemas must not
+        be too large together."""
+        was_part, self.is_part = self.is_part, True
+        was_opposite, self._is_opposite = self._is_opposite, is_opposite
+        try:
+            return self.schema(schema, path, base)
+        finally:
+            self.is_part, self._is_opposite = was_part, was_opposite
 
     @property
     def names_are_distinct(self) -> bool:
@@ -186,7 +223,8 @@ class DocumentRewriter:
 
     def _is_kept(self, name: str, value: Any, path: str) -> bool:
         if name in KEPT:
-            is_dropped = bool(self._notes.dropped) and under(path, name) in self._notes.dropped
+            dropped = self._notes.concessions.dropped
+            is_dropped = bool(dropped) and under(path, name) in dropped
             if is_dropped:
                 self._notes.leave_out(under(path, name))
             return not is_dropped and not asks_for_nothing(name, value)
@@ -238,59 +276,34 @@ class DocumentRewriter:
             elif name in _LISTS:
                 if not isinstance(value, list) or not value:
                     raise refused(here, "must be a nonempty list of schemas")
-                options = [self.schema(one, under(here, index), base) for index, one in enumerate(value)]
-                applied[name] = [*applied.get(name, []), *options] if name == "allOf" else options
+                parts = [Located(one, under(here, index), base) for index, one in enumerate(value)]
+                if name == "anyOf":
+                    applied[name] = self._any_of(parts)
+                else:
+                    applied[name] = [*applied.get(name, []), *(self.schema(*one) for one in parts)]
         return applied
 
+    def _any_of(self, options: list[Located]) -> list[Schema]:
+        """Those of the options that can be expressed. Raises `InvalidParameter` if none can."""
+        found, refusal = list[Schema](), None
+        for one in options:
+            try:
+                found.append(self.schema(*one))
+            except Unsupported as error:
+                if self._notes.is_loose or self._opposites_left < 0:
+                    raise
+                refusal = refusal or error
+                if not self._is_opposite:
+                    self._notes.add(f"never {one.path}", f"anyOf-narrowed: {one.path}")
+        if refusal is not None and not any(found):
+            raise refusal
+        return found
+
     def _prove_one_ofs(self) -> None:
-        """Replace each `oneOf` by `anyOf`, which is equivalent if no document satisfies two of the options. Of options
-        that may share a document, each then excludes the others."""
         disjointness = Disjointness(self.definitions)
         one_ofs, self._one_ofs = self._one_ofs, []
-        for out, path, sources, is_part in one_ofs:
-            options, before = out["oneOf"], dict(out)
-            if disjointness.overlap(options) is not None:
-                self.is_part = is_part or len(options) > 1
-                options = self._apart(options, sources, path, disjointness)
-                self.is_part = False
-            out.clear()
-            for name, value in before.items():
-                if name != "oneOf":
-                    out[name] = value
-                elif "anyOf" not in before:
-                    out["anyOf"] = options
-            if "anyOf" in before:
-                out["allOf"] = [*out.get("allOf", []), {"anyOf": options}]
-
-    def _apart(
-        self, options: list[Schema], sources: list[Located], path: str, disjointness: Disjointness
-    ) -> list[Schema]:
-        """The options, each without the documents of others. Raises `InvalidParameter` if none can be written so."""
-        found: list[Schema] = []
-        if (name := disjointness.separator(options)) is not None:
-            return [{"allOf": [one, {"type": "object", "required": [name]}]} for one in options]
-        negation = self._negation.among(sources)
-        for index, source in enumerate(sources if len(sources) <= MAX_OVERLAPPING else ()):
-            others = [one for place, one in enumerate(sources) if place != index
-                      and disjointness.overlap([options[index], options[place]]) is not None]  # fmt: skip
-            try:
-                opposites = [self.schema(negation.of(*one), path, "") for one in others]
-            except InvalidParameter:
-                self._notes.add(f"narrowed {path}", f"oneOf-narrowed: {path}")
-                continue
-            if all(disjointness.overlap([options[index], one]) is not None for one in opposites):
-                found.append({"allOf": [self.schema(source, path, ""), *opposites]} if opposites else options[index])
-        if not any(found):
-            if self._notes.is_loose:
-                self._notes.leave_out(path)
-                return options
-            pair = disjointness.overlap(options) or (0, 1)
-            raise unsupported(
-                path,
-                f"a document might match both of its schemas {pair[0]} and {pair[1]}; write "
-                "anyOf, or give each a required property with a const of its own",
-            )
-        return found
+        for one in one_ofs:
+            OneOfs(self, self._negation, self._notes).replace(one, disjointness)
 
 
 def _combines(named: dict[str, Any]) -> bool:

@@ -18,7 +18,23 @@ ANYTHING = "(?s:.*)"
 class RustPattern(str):
     """A pattern in llguidance's form already."""
 
-    __slots__ = ()
+
+class SourcedPattern(RustPattern):
+    """A pattern in llguidance's form that knows the one of JSON Schema."""
+
+    source: str
+
+    @classmethod
+    def of(cls, written: str, source: str) -> SourcedPattern:
+        found = cls(written)
+        found.source = source
+        return found
+
+
+class OtherTexts(RustPattern):
+    """A pattern of all texts but these."""
+
+    texts: tuple[str, ...] = ()
 
 
 def other_texts(pattern: object) -> RustPattern:
@@ -28,12 +44,14 @@ def other_texts(pattern: object) -> RustPattern:
     return RustPattern(f"^{opposite(pattern)}$")
 
 
-def others(texts: Iterable[str]) -> RustPattern:
+def others(texts: Iterable[str]) -> OtherTexts:
     """All texts but these. Raises `PatternRefused`."""
     texts = sorted(set(texts))
     if sum(map(len, texts)) > MAX_CHARACTERS or any(len(text) > 500 for text in texts):
         raise PatternRefused("what it does not match is too long")
-    return RustPattern(f"^{_behind(texts, 0)}$")
+    found = OtherTexts(f"^{_behind(texts, 0)}$")
+    found.texts = tuple(texts)
+    return found
 
 
 def _behind(texts: Sequence[str], at: int) -> str:

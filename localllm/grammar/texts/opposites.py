@@ -1,13 +1,13 @@
-r"""A regular expression for all texts in which a pattern does not occur, for any pattern without lookarounds.
+r"""Regular expressions for the texts in which some patterns occur and others do not, of any without lookarounds.
 
-    pattern -> automaton -> deterministic, accepting where it did not -> smallest -> states removed -> expression
+    patterns -> an automaton each -> one that is deterministic -> smallest -> states removed -> expression
 
-If dialects disagree on a class, a text is excluded if any of them finds the pattern in it. Knows nothing of schemas.
+If dialects disagree on a class, a text is left out if any of them does. Knows nothing of schemas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from localllm.grammar.texts.charsets import (
@@ -24,19 +24,83 @@ from localllm.grammar.texts.patterns import PatternParser, PatternRefused
 
 MAX_NODES = 4_000
 MAX_STATES = 300
+MAX_EXAMINED = 3_000
+"""States that are examined for a text."""
 MAX_CHARACTERS = 20_000
 _BEYOND_ASCII: Range = (0x80, LAST)
+_State = tuple[frozenset[int], ...]
 _FIRST_SET = 0xF0000
 """Sets of characters stand as single private characters in what the parser writes."""
 
 
 def opposite(pattern: str) -> str:
     """For the whole text, in llguidance's notation. Raises `PatternRefused`."""
-    ignore_case = pattern.startswith("(?i)")
-    parser = _Sets(pattern.removeprefix("(?i)"), ignore_case)
-    nodes = _Nodes(parser.written(), parser.sets)
-    cuts = _cuts(parser.sets)
-    return _expression(*_smallest(*_deterministic(nodes, cuts)), cuts)
+    found = combined((), (pattern,))
+    if found is None:
+        raise PatternRefused("it matches every text")
+    return found
+
+
+def combined(required: Sequence[str], excluded: Sequence[str]) -> str | None:
+    """For whole texts in which all of the `required` occur and none of the `excluded`; None if there is no such text.
+    Raises `PatternRefused`."""
+    states = _States(required, excluded)
+    nexts, accepts = list[list[int]](), list[bool]()
+    for state in states.waiting:
+        accepts.append(states.accepts(state))
+        nexts.append(states.nexts(state, MAX_STATES))
+    return _expression(*_smallest(nexts, accepts), states.cuts)
+
+
+def share_text(required: Sequence[str], excluded: Sequence[str] = ()) -> bool:
+    """Whether there is a text in which all of the `required` occur and none of the `excluded`. Raises
+    `PatternRefused`."""
+    states = _States(required, excluded)
+    for state in states.waiting:
+        if states.accepts(state):
+            return True
+        states.nexts(state, MAX_EXAMINED)
+    return False
+
+
+class _States:
+    """The states of several patterns' automata together, found one after another."""
+
+    def __init__(self, required: Sequence[str], excluded: Sequence[str]) -> None:
+        self._num_required, sets = len(required), list[tuple[Range, ...]]()
+        self._patterns = list[_Nodes]()
+        for pattern in (*required, *excluded):
+            kind = _Needed if len(self._patterns) < len(required) else _Sets
+            parser = kind(pattern.removeprefix("(?i)"), pattern.startswith("(?i)"))
+            self._patterns.append(_Nodes(parser.written(), parser.sets))
+            sets += parser.sets
+        self.cuts = _cuts(sets)
+        first = tuple(nodes.closed([nodes.start]) for nodes in self._patterns)
+        self._numbers = {first: 0}
+        self.waiting = [first]
+        """All states so far, by number."""
+
+    def accepts(self, state: _State) -> bool:
+        occurred = [nodes.end in some for nodes, some in zip(self._patterns, state, strict=True)]
+        return all(occurred[: self._num_required]) and not any(occurred[self._num_required :])
+
+    def nexts(self, state: _State, most: int) -> list[int]:
+        """The number of the next state for each range of characters. Raises `PatternRefused` beyond `most` states."""
+        found, steps = list[int](), [nodes.steps_from(some) for nodes, some in zip(self._patterns, state, strict=True)]
+        for cut in self.cuts:
+            to = tuple(
+                nodes.closed(node for ranges, node in some if any(first <= cut[0] <= last for first, last in ranges))
+                for nodes, some in zip(self._patterns, steps, strict=True)
+            )
+            if not all(to[: self._num_required]):
+                to = tuple(frozenset[int]() for _ in to)  # no text that begins so
+            if to not in self._numbers:
+                if len(self._numbers) == most:
+                    raise PatternRefused("what it does not match is too long")
+                self._numbers[to] = len(self._numbers)
+                self.waiting.append(to)
+            found.append(self._numbers[to])
+        return found
 
 
 class _Sets(PatternParser):
@@ -58,6 +122,19 @@ class _Sets(PatternParser):
         return chr(_FIRST_SET + len(self.sets) - 1)
 
 
+class _Needed(_Sets):
+    """Collects the sets of characters, each as small as any dialect takes it."""
+
+    narrow, wide = NARROW, WIDE
+
+    def _set(self, charset: CharSet) -> str:
+        if not charset.properties:
+            return super()._set(charset)
+        if charset.is_negated or not charset.ranges:
+            raise PatternRefused("it has a property of characters, which cannot be combined")
+        return super()._set(CharSet(charset.ranges))
+
+
 class _Nodes:
     """An automaton made of what the parser wrote: `steps` by a set of characters, `jumps` by nothing."""
 
@@ -67,6 +144,19 @@ class _Nodes:
         self.jumps: list[list[int]] = []
         self.start = self._node()
         self.end = self._alternatives(self.start)
+
+    def closed(self, some: Iterable[int]) -> frozenset[int]:
+        """The nodes, and those to which they jump."""
+        found, waiting = set[int](), [*some]
+        while waiting:
+            one = waiting.pop()
+            if one not in found:
+                found.add(one)
+                waiting += self.jumps[one]
+        return frozenset(found)
+
+    def steps_from(self, some: Iterable[int]) -> list[tuple[tuple[Range, ...], int]]:
+        return [each for node in some for each in self.steps[node]]
 
     def _node(self) -> int:
         if len(self.steps) >= MAX_NODES:
@@ -144,35 +234,6 @@ def _cuts(sets: Iterable[tuple[Range, ...]]) -> list[Range]:
     return [(first, end - 1) for first, end in pairwise(cuts)]
 
 
-def _deterministic(nodes: _Nodes, cuts: list[Range]) -> tuple[list[list[int]], list[bool]]:
-    """For each state, the next one for each range of characters; and whether the pattern did not occur."""
-
-    def closed(some: Iterable[int]) -> frozenset[int]:
-        found, waiting = set[int](), [*some]
-        while waiting:
-            one = waiting.pop()
-            if one not in found:
-                found.add(one)
-                waiting += nodes.jumps[one]
-        return frozenset(found)
-
-    states = {closed([nodes.start]): 0}
-    waiting, nexts, accepts = [*states], list[list[int]](), list[bool]()
-    for state in waiting:
-        accepts.append(nodes.end not in state)
-        nexts.append([])
-        steps = [each for node in state for each in nodes.steps[node]]
-        for cut in cuts:
-            to = closed(node for ranges, node in steps if any(first <= cut[0] <= last for first, last in ranges))
-            if to not in states:
-                if len(states) == MAX_STATES:
-                    raise PatternRefused("what it does not match is too long")
-                states[to] = len(states)
-                waiting.append(to)
-            nexts[-1].append(states[to])
-    return nexts, accepts
-
-
 def _smallest(nexts: list[list[int]], accepts: list[bool]) -> tuple[list[list[int]], list[bool]]:
     """The same with one state for all from which the same texts are accepted; the first stays the first."""
     kinds, num = [int(each) for each in accepts], 0
@@ -183,8 +244,8 @@ def _smallest(nexts: list[list[int]], accepts: list[bool]) -> tuple[list[list[in
     return [[kinds[to] for to in nexts[state]] for state in firsts], [accepts[state] for state in firsts]
 
 
-def _expression(nexts: list[list[int]], accepts: list[bool], cuts: list[Range]) -> str:
-    """The texts that lead from the first state to an accepting one."""
+def _expression(nexts: list[list[int]], accepts: list[bool], cuts: list[Range]) -> str | None:
+    """The texts that lead from the first state to an accepting one; None if none do."""
     num = len(nexts)
     first, last = num, num + 1
     ways: dict[int, dict[int, str]] = {state: {} for state in range(num + 2)}
@@ -208,9 +269,7 @@ def _expression(nexts: list[list[int]], accepts: list[bool], cuts: list[Range]) 
                 way[other] = joined if other not in way else f"(?:{way[other]}|{joined})"
                 if len(way[other]) > MAX_CHARACTERS:
                     raise PatternRefused("what it does not match is too long")
-    if last not in ways[first]:
-        raise PatternRefused("it matches every text")
-    return f"(?:{ways[first][last]})"
+    return f"(?:{ways[first][last]})" if last in ways[first] else None
 
 
 def _from_last(ways: dict[int, dict[int, str]], num: int) -> Iterator[int]:

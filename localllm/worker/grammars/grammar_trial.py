@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 
 import msgspec
@@ -20,6 +20,7 @@ from localllm.grammar.calls.answers import source_of
 from localllm.grammar.calls.arguments import Loose
 from localllm.grammar.compose import ComposedGrammar, composed, grammar_of
 from localllm.grammar.schema.blame import culprit
+from localllm.grammar.schema.notes import NONE, Concessions
 from localllm.grammar.texts.literals import Literals
 from localllm.types.formats import AnswerSource
 from localllm.types.schemas.value_schemas import ValueSchema
@@ -28,10 +29,14 @@ from localllm.worker.grammars.grammar_request import GrammarRequest, SpecialToke
 
 MAX_ARGUMENTS = 40
 """Number of a function's arguments up to which those that do not compile are searched for."""
+MAX_EMPTY = 8
+"""The most definitions that are left out one after another because no text matches them."""
 MAX_DROPPED = 3
 """The most keywords that are left out one after another because they do not compile."""
 SEARCH_S = 0.5
 """Time for finding the part of a schema that does not compile."""
+_EMPTY = re.compile(r"^Unsatisfiable schema(?s:.*)json-schema:///#/\$defs/(d\d+)")
+"""llguidance says so of any definition, even if no document needs it."""
 _TOO_MUCH = ("too large", "too big", "too many", "limit", "fuel", "panic", "complex")
 _PLACE = re.compile(r"(?:^|\n|: )at (\d+)\((\d+)\)")
 """Line and column in llguidance's messages about Lark."""
@@ -49,24 +54,32 @@ def checked_grammar(request: GrammarRequest) -> ComposedGrammar:
 
 
 def _without_culprits(request: GrammarRequest, literals: Literals, error: str) -> ComposedGrammar:
-    """The grammar without formats beside patterns, if both together were too hard; of a structure that is not strict,
-    without any keyword at fault. Raises `InvalidParameter`."""
-    structure, dropped, without_formats = request.structure, list[str](), False
+    """The grammar with as few concessions as make it compile; of a structure that is not strict, without any keyword at
+    fault. Raises `InvalidParameter`."""
+    made = NONE
     while True:
-        if _is_undecided(error) and not without_formats:
-            without_formats = True
-        elif structure.is_strict or len(dropped) == MAX_DROPPED:
-            raise _refusal(structure, error, _culprit(request, structure))
-        else:
-            path = _culprit(request, structure, dropped)
-            if path in dropped:
-                raise _refusal(structure, error, path)
-            dropped.append(path)
-        written = composed(structure, request.preface, literals, dropped=dropped, without_formats=without_formats)
-        found = _error(request, written.grammar)
-        if found is None:
+        made = _conceded(request, error, made)
+        written = composed(request.structure, request.preface, literals, concessions=made)
+        still = _error(request, written.grammar)
+        if still is None:
             return written
-        error = found
+        error = still
+
+
+def _conceded(request: GrammarRequest, error: str, made: Concessions) -> Concessions:
+    """One concession more. Raises `InvalidParameter` if none helps."""
+    structure = request.structure
+    if _is_undecided(error) and not made.without_formats:
+        return made._replace(without_formats=True)
+    if _is_too_much(error) and not made.narrows and structure.kind == "json_schema":
+        return made._replace(narrows=True)
+    empty = _EMPTY.search(error)
+    if empty is not None and empty[1] not in made.empty_definitions and len(made.empty_definitions) < MAX_EMPTY:
+        return made._replace(empty_definitions=(*made.empty_definitions, empty[1]))
+    path = _culprit(request, structure, made)
+    if structure.is_strict or len(made.dropped) == MAX_DROPPED or path in made.dropped:
+        raise _refusal(structure, error, path)
+    return made._replace(dropped=(*made.dropped, path))
 
 
 def _answer(request: GrammarRequest, literals: Literals) -> ComposedGrammar:
@@ -153,9 +166,9 @@ class _Parts:
         return sum(len(self._source.functions[place].parameters) for place in places)
 
 
-def _culprit(request: GrammarRequest, structure: Structure, dropped: Collection[str] = ()) -> str:
+def _culprit(request: GrammarRequest, structure: Structure, made: Concessions = NONE) -> str:
     until_s = time.monotonic() + SEARCH_S
-    return culprit(structure, lambda part: time.monotonic() > until_s or _error(request, part) is None, dropped)
+    return culprit(structure, lambda part: time.monotonic() > until_s or _error(request, part) is None, made)
 
 
 def _error(request: GrammarRequest, grammar: str) -> str | None:
@@ -173,10 +186,14 @@ def _is_undecided(error: str) -> bool:
     return error.startswith("Unable to determine")
 
 
+def _is_too_much(error: str) -> bool:
+    return any(word in error.partition("\n")[0].lower() for word in _TOO_MUCH)
+
+
 def _refusal(structure: Structure, error: str, param: str) -> InvalidParameter:
     """`param`: the path of the faulty part."""
     first = error.partition("\n")[0].lower()
-    if _is_undecided(error) or any(word in first for word in _TOO_MUCH):
+    if _is_undecided(error) or _is_too_much(error):
         return InvalidParameter(f"{param} is too large or too complex to compile; simplify it", param=param)
     if "no extension" in first or "unsatisfiable" in first or "empty" in first or "no tokens allowed" in first:
         return InvalidParameter(f"{param} allows no text at all", param=param)

@@ -21,7 +21,7 @@ def found(schema: Any) -> str:
     return culprit(Structure(kind="json_schema", source=json.dumps(schema), param="schema"), compiles)
 
 
-OVERLAPPING = {"type": "object", "patternProperties": {"^a": {"type": "null"}, "b$": {"type": "string"}}}
+OVERLAPPING = {"type": "object", "patternProperties": {"^[ab]*a[ab]{12}$": {"type": "null"}, "b$": {"type": "string"}}}
 
 
 @pytest.mark.parametrize(

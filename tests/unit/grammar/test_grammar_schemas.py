@@ -319,7 +319,7 @@ def test_a_refused_keyword_is_named_wherever_it_stands() -> None:
     keyword = {"pattern": "\\bx"}
     places: list[tuple[Any, str]] = [
         ({"properties": {"tags": keyword}}, ".properties.tags"), ({"items": keyword}, ".items"),
-        ({"anyOf": [True, keyword]}, ".anyOf[1]"), ({"prefixItems": [keyword]}, ".prefixItems[0]"),
+        ({"anyOf": [keyword]}, ".anyOf[0]"), ({"prefixItems": [keyword]}, ".prefixItems[0]"),
         ({"additionalProperties": keyword}, ".additionalProperties"), ({"allOf": [{"items": keyword}]},
         ".allOf[0].items"),
         ({"$ref": "#/$defs/x y", "$defs": {"x y": keyword}}, '.$defs["x y"]'), ({"oneOf": [keyword]}, ".oneOf[0]"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from localllm.grammar.refusals import refused, under
-from localllm.grammar.schema.numbers import constant, is_number
+from localllm.grammar.refusals import impossible, refused, under
+from localllm.grammar.schema.typed.numbers import constant, is_number
 from localllm.grammar.texts.charsets import UNWRITABLE
 
 _UNWRITABLE = {chr(code) for first, last in UNWRITABLE[:-1] for code in range(first, last + 1)}
@@ -15,7 +15,7 @@ def of_types(values: list[Any], types: list[str] | None, path: str) -> list[Any]
     """The values of one of the types. Raises `InvalidParameter` if there are none, or if one cannot be written."""
     found = [value for value in values if types is None or any(is_of_type(value, one) for one in types)]
     if not found:
-        raise refused(path, f"has no value of type {' or '.join(types or ())}, so no document can be valid")
+        raise impossible(path, f"has no value of type {' or '.join(types or ())}, so no document can be valid")
     return [_written(value, path) for value in found]
 
 

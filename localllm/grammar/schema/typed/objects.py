@@ -11,14 +11,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from localllm.grammar.refusals import refused, under, unsupported
-from localllm.grammar.schema import strings
+from localllm.grammar.refusals import impossible, refused, under, unsupported
 from localllm.grammar.schema.cases import counted
-from localllm.grammar.schema.formats import FORMATS
-from localllm.grammar.schema.keywords import ANNOTATIONS, REFERENCES
+from localllm.grammar.schema.keywords import REFERENCES
 from localllm.grammar.schema.located import Located
-from localllm.grammar.schema.notes import Notes
 from localllm.grammar.schema.rewriting import Rewriter
+from localllm.grammar.schema.typed import property_names, strings
 
 MAX_PROPERTIES = 2**31 - 1
 _UNLISTED = frozenset({
@@ -32,14 +30,9 @@ def rewritten(rewriter: Rewriter, named: dict[str, Any], path: str, base: str) -
     found: dict[str, Any] = {}
     for name in named:
         here = under(path, name)
-        if name == "properties":
+        if name == "properties" or name == "patternProperties":
             found[name] = {
                 key: rewriter.schema(one, under(here, key), base) for key, one in _members(named[name], here).items()
-            }
-        elif name == "patternProperties":
-            found[name] = {
-                strings.pattern(key, under(here, key)): rewriter.schema(one, under(here, key), base)
-                for key, one in _members(named[name], here).items()
             }
         elif name == "additionalProperties":
             found[name] = rewriter.schema(named[name], here, base)
@@ -47,24 +40,22 @@ def rewritten(rewriter: Rewriter, named: dict[str, Any], path: str, base: str) -
             found[name] = _required(named[name], here)
         elif name in ("minProperties", "maxProperties"):
             found[name] = strings.count(named[name], here, MAX_PROPERTIES)
-    _once(named, found)
+    _once(found)
     if "unevaluatedProperties" in named and "additionalProperties" not in found:
         here = under(path, "unevaluatedProperties")
         found["additionalProperties"] = rewriter.schema(named["unevaluatedProperties"], here, base)
-    if named.get("propertyNames", True) is not True:
-        _name(rewriter, found, named["propertyNames"], under(path, "propertyNames"), base)
-    elif not rewriter.is_part and _lists_all(found):
+    found = property_names.rewritten(rewriter, named, found, path, base)
+    if not rewriter.is_part and _lists_all(found):
         found["additionalProperties"] = False
     _count(found, path, names_are_distinct=rewriter.names_are_distinct)
     _check_required(found, path)
     return found
 
 
-def _once(named: dict[str, Any], found: dict[str, Any]) -> None:
+def _once(found: dict[str, Any]) -> None:
     """Leave a property's schema to a pattern of its name that asks the same: llguidance combines both, which it cannot
     where they are recursive."""
-    for pattern in named.get("patternProperties", ()):
-        same = found["patternProperties"][strings.pattern(pattern, "")]
+    for pattern, same in found.get("patternProperties", {}).items():
         for name, one in found.get("properties", {}).items():
             if isinstance(one, dict) and one == same and name.isascii() and _matches(pattern, name):
                 found["properties"][name] = True
@@ -134,37 +125,7 @@ def _check_required(found: dict[str, Any], path: str) -> None:
     for name in found.get("required", ()):
         is_impossible = properties.get(name) is False
         if is_impossible or (is_closed and name not in properties and "patternProperties" not in found):
-            raise refused(under(path, "required"), f"names {name[:80]!r}, which the schema does not allow")
-
-
-def _name(rewriter: Rewriter, found: dict[str, Any], names: Any, path: str, base: str) -> None:
-    """Rewrite `propertyNames` as names in `properties` or as a pattern in `patternProperties`."""
-    names, where = rewriter.resolved(names, path, base)
-    asked = {key: value for key, value in names.items() if key not in ANNOTATIONS} if isinstance(names, dict) else {}
-    asked.pop("type", None)
-    if {"properties", "patternProperties"} & found.keys():
-        raise unsupported(path, "not beside properties or patternProperties; write additionalProperties: false")
-    value = found.pop("additionalProperties", True)
-    if asked.keys() in ({"enum"}, {"const"}):
-        allowed = asked["enum"] if "enum" in asked else [asked["const"]]
-        if not isinstance(allowed, list) or not all(isinstance(one, str) for one in allowed):
-            raise refused(where, "must allow names, which are strings")
-        found["properties"] = dict.fromkeys(allowed, value)
-    elif asked.keys() == {"pattern"}:
-        found["patternProperties"] = {strings.pattern(asked["pattern"], under(where, "pattern")): value}
-    elif asked.keys() == {"format"} and isinstance(asked["format"], str) and asked["format"] in FORMATS:
-        found["patternProperties"] = {f"^(?:{FORMATS[asked['format']]})$": value}
-    elif asked and asked.keys() <= {"minLength", "maxLength"}:
-        lengths = strings.rewritten(asked, where, Notes(), may_be_text=True)
-        found["patternProperties"] = {
-            f"^(?s:.{{{lengths.get('minLength', 0)},{lengths.get('maxLength', '')}}})$": value
-        }
-    elif not asked and isinstance(names, dict):
-        found["additionalProperties"] = value
-        return
-    else:
-        raise unsupported(path, "use one of enum, pattern, format, or lengths")
-    found["additionalProperties"] = False
+            raise impossible(under(path, "required"), f"names {name[:80]!r}, which the schema does not allow")
 
 
 def _count(found: dict[str, Any], path: str, *, names_are_distinct: bool) -> None:
@@ -175,14 +136,14 @@ def _count(found: dict[str, Any], path: str, *, names_are_distinct: bool) -> Non
     is_closed = found.get("additionalProperties") is False and "patternProperties" not in found
     most = found.get("maxProperties")
     if most is not None and most < max(num_required, found.get("minProperties", 0)):
-        raise refused(under(path, "maxProperties"), "is less than required or minProperties demands")
+        raise impossible(under(path, "maxProperties"), "is less than required or minProperties demands")
     if most is not None and is_closed and most >= num_required + len(optional):
         del found["maxProperties"]
     least = found.get("minProperties", 0)
     if least <= num_required:
         found.pop("minProperties", None)
     elif is_closed and least > num_required + len(optional):
-        raise refused(under(path, "minProperties"), "exceeds the number of properties that the schema allows")
+        raise impossible(under(path, "minProperties"), "exceeds the number of properties that the schema allows")
     elif least > num_required + max(1, len(optional)):
         if not names_are_distinct:
             raise unsupported(

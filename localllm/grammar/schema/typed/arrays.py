@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from localllm.grammar.refusals import refused, under
+from localllm.grammar.refusals import impossible, refused, under
 from localllm.grammar.schema.rewriting import Rewriter
-from localllm.grammar.schema.strings import count
+from localllm.grammar.schema.typed.strings import count
 
 MAX_ITEMS = 10_000
 """Limit for bounds: each item up to the bound becomes a rule of the grammar."""
@@ -30,7 +30,7 @@ def rewritten(rewriter: Rewriter, named: dict[str, Any], path: str, base: str) -
     least = found.get("minItems", 0)
     most = min(found.get("maxItems", MAX_ITEMS), _open_ended(found))
     if least > most:
-        raise refused(under(path, "minItems"), f"is above {most}, the maximum number of items")
+        raise impossible(under(path, "minItems"), f"is above {most}, the maximum number of items")
     return found
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from localllm.grammar.refusals import refused, unsupported
-from localllm.grammar.schema.formats import FORMATS, MAX_CHARS, SILENT
+from localllm.grammar.refusals import impossible, refused, unsupported
 from localllm.grammar.schema.notes import Notes
-from localllm.grammar.texts.complements import RustPattern, other_texts
+from localllm.grammar.schema.typed.formats import FORMATS, MAX_CHARS, SILENT
+from localllm.grammar.texts.complements import RustPattern, SourcedPattern, other_texts
 from localllm.grammar.texts.lookaheads import split_lookaheads
 from localllm.grammar.texts.patterns import PatternRefused, whole_match
 
@@ -29,7 +29,7 @@ def rewritten(named: dict[str, Any], path: str, notes: Notes, *, may_be_text: bo
     if "format" in named:
         _add_format(found, named["format"], f"{path}.format", notes)
     if found.get("minLength", 0) > found.get("maxLength", MAX_LENGTH):
-        raise refused(f"{path}.minLength", "is above maxLength, so no text can be valid")
+        raise impossible(f"{path}.minLength", "is above maxLength, so no text can be valid")
     return found
 
 
@@ -37,11 +37,11 @@ def _add_format(found: dict[str, Any], name: Any, path: str, notes: Notes) -> No
     """Unknown formats are annotations, as JSON Schema says."""
     if not isinstance(name, str):
         raise refused(path, "must be a string")
-    if name not in FORMATS or ("pattern" in found and notes.without_formats):
+    if name not in FORMATS or ("pattern" in found and notes.concessions.without_formats):
         if name not in SILENT:
             notes.add(f"format {name}", f"format-not-enforced: {path}")
         return
-    whole = f"^(?:{FORMATS[name]})$"
+    whole = SourcedPattern.of(f"^(?:{FORMATS[name]})$", f"^(?:{FORMATS[name]})$")
     if "pattern" in found:  # without the format's longest length: llguidance cannot examine all three together
         found["allOf"] = [*found.get("allOf", ()), {"pattern": whole}]
         return
@@ -70,7 +70,7 @@ def pattern(value: Any, path: str) -> str:
     if not isinstance(value, str):
         raise refused(path, "must be a string")
     try:
-        return f"^{whole_match(value)}$"
+        return SourcedPattern.of(f"^{whole_match(value)}$", value)
     except PatternRefused as error:
         raise unsupported(path, f"{error}; write it another way") from None
 

@@ -12,8 +12,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 from typing import Any
 
-from localllm.grammar.refusals import refused
-from localllm.grammar.schema.formats import INTEGERS
+from localllm.grammar.refusals import impossible, refused
+from localllm.grammar.schema.typed.formats import INTEGERS
 
 MAX_INTEGER = 2**63 - 1024
 """The largest integer below 2^63 that is also a double."""
@@ -69,7 +69,8 @@ def bounds(schema: dict[str, Any], path: str, *, integers_only: bool) -> dict[st
     if integers_only:
         return _integers(found, path)
     for keyword, value in found.items():
-        _check_float(value, f"{path}.{keyword}")
+        found[keyword] = _within(value, -1 if keyword in _LOWER else 1)
+        _check_float(found[keyword], f"{path}.{keyword}")
     if "minimum" in found and "exclusiveMinimum" in found:
         del found["minimum" if found["exclusiveMinimum"] >= found["minimum"] else "exclusiveMinimum"]
     if "maximum" in found and "exclusiveMaximum" in found:
@@ -114,7 +115,7 @@ def _integers(found: dict[str, Any], path: str) -> dict[str, Any]:
     lower, upper = next((key for key in _LOWER if key in found), None), next((k for k in _UPPER if k in found), None)
     if least > most:
         named = lower or upper
-        raise refused(f"{path}.{named}", "allows no integer, together with the other bound")
+        raise impossible(f"{path}.{named}", "allows no integer, together with the other bound")
     bounded: dict[str, Any] = {}
     if lower is not None or most < -MAX_OPEN_BOUND:
         bounded["minimum"] = _inward(least, 1)
@@ -135,6 +136,11 @@ def _inward(value: int, step: int) -> int:
     if (step > 0 and number < value) or (step < 0 and number > value):
         number = int(math.nextafter(float(value), math.inf * step))
     return number
+
+
+def _within(value: int | float, sign: int) -> int | float:
+    """The bound, or the last one inward of it that `_check_float` takes: fewer numbers are drawn than may be."""
+    return int(sign * MAX_FLOAT_BOUND) if sign * value > MAX_FLOAT_BOUND else value
 
 
 def _check_float(value: int | float, path: str) -> None:
@@ -195,11 +201,11 @@ def _check_range(found: dict[str, Any], named: dict[str, Any], path: str) -> Non
     upper = min((found[key] for key in _UPPER if key in found), default=math.inf)
     is_open = found.get("exclusiveMinimum") == lower or found.get("exclusiveMaximum") == upper
     if lower > upper or (lower == upper and is_open):
-        raise refused(f"{path}.{next(key for key in _LOWER if key in named)}", "and the upper bound leave no number")
+        raise impossible(f"{path}.{next(key for key in _LOWER if key in named)}", "and the upper bound leave no number")
     if "multipleOf" in found and math.isfinite(lower) and math.isfinite(upper):
         step, first = Decimal(repr(found["multipleOf"])), Decimal(repr(lower))
         least = (first / step).to_integral_value(ROUND_CEILING) * step
         least += step if least == first and found.get("exclusiveMinimum") == lower else 0
         last = Decimal(repr(upper))
         if least > last or (least == last and found.get("exclusiveMaximum") == upper):
-            raise refused(f"{path}.multipleOf", "has no multiple within the bounds")
+            raise impossible(f"{path}.multipleOf", "has no multiple within the bounds")
