@@ -137,6 +137,8 @@ class _Place(NamedTuple):
     new: list[int]
     mask: int
     """What identifies the mask before the new tokens."""
+    seen: frozenset[int] = frozenset()
+    """The masks since the last sign."""
 
 
 class Closing:
@@ -233,12 +235,27 @@ class Closing:
         return end
 
     def _shortest(self, matcher: Closed, saved: Saved | None, num_left: int) -> list[int] | None:
+        """A short end, if one is found."""
+        for leaves_circles in (False, True):
+            if self._distinctness is not None and saved is not None:
+                self._distinctness.restore(saved)
+            end = self._searched(matcher, saved, num_left, leaves_circles=leaves_circles)
+            if end is not None or not self._gave_up:
+                return end
+        return None
+
+    def _searched(
+        self, matcher: Closed, saved: Saved | None, num_left: int, *, leaves_circles: bool
+    ) -> list[int] | None:
         """The first end that is found by trying the best tokens first; last those behind which the same may come as
-        before them, such as a further digit."""
+        before them, such as a further digit. `leaves_circles`: also those behind which the same may come as further
+        before, such as the dots of `a.b.c.d`."""
         start = saved
-        waiting, idle = [_Place(matcher, saved, [], [], 0)], deque[_Place]()
+        waiting, later, idle = [_Place(matcher, saved, [], [], 0)], deque[_Place](), deque[_Place]()
         self._gave_up = False
         for self._num_tried in range(MAX_TRIED):
+            if not waiting and later:
+                waiting.append(later.popleft())
             if not waiting:
                 if not idle:
                     return None
@@ -263,18 +280,23 @@ class Closing:
                     room = num_left - len(tokens)
                     run = self._run(matcher, place.new[-1], min(room, SHORT_RUN))
                     if self._words or len(run) < room:
-                        idle.append(_Place(matcher, saved, tokens, [], mask))
+                        idle.append(_Place(matcher, saved, tokens, [], mask, place.seen))
                     if 0 < len(run) < min(room, SHORT_RUN):
-                        waiting.append(_Place(matcher, saved, tokens, run, mask))
+                        waiting.append(_Place(matcher, saved, tokens, run, mask, place.seen))
                 else:
-                    waiting += [_Place(matcher, saved, tokens, [option], mask) for option in reversed(options)]
+                    is_new = bool(forced) or not place.new or place.new[-1] in self._tokens.signs
+                    seen = frozenset[int]() if is_new else place.seen
+                    ways = [_Place(matcher, saved, tokens, [each], mask, seen | {mask}) for each in options]
+                    if leaves_circles and mask in seen:
+                        later += ways
+                    else:
+                        waiting += reversed(ways)
         self._gave_up = True
         return None
 
     def _filled(self, place: _Place, start: Saved | None, num_left: int) -> list[_Place]:
         """Where to go on from a place at which single tokens changed nothing; the best last."""
-        matcher, _, tokens, _, mask = place
-        saved = None
+        matcher, tokens, saved = place.matcher, place.tokens, None
         if self._distinctness is not None and start is not None:
             self._distinctness.restore(start)  # it follows one branch at a time
             self._feeds(tokens)
@@ -284,7 +306,7 @@ class Closing:
         words = self._words if self._is_in_text() else ()
         ways = [word for word in words if len(word) <= room and matcher.validate_tokens(word) == len(word)]
         ways += [run for option in reversed(options) if (run := self._run(matcher, option, min(room, MAX_RUN)))]
-        return [_Place(matcher, saved, tokens, way, mask) for way in ways]
+        return [_Place(matcher, saved, tokens, way, place.mask, place.seen) for way in ways]
 
     def _run(self, matcher: Closed, token: int, most: int) -> list[int]:
         """This token, as often as it takes until the value may end."""

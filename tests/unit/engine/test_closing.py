@@ -122,7 +122,13 @@ def test_any_document_is_whole_at_any_limit_for_which_its_shortest_end_was_found
     jsonschema.validate(document, schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
 
 
-@pytest.mark.parametrize("pattern", [r"\.json$", "^.*(foo|bar).*$", "^[0-9a-f]{8}-[0-9a-f]{30}$", "^[^/]+/[^@]+@.+$"])
+ZOD = r"^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$"
+"""Of the library zod, for email addresses."""
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"\.json$", "^.*(foo|bar).*$", "^[0-9a-f]{8}-[0-9a-f]{30}$", "^[^/]+/[^@]+@.+$", ZOD]
+)
 def test_a_text_gets_what_its_pattern_asks_for(pattern: str) -> None:
     text, one = written({"type": "string", "pattern": pattern}, Chatty(), 70)
     assert one.is_complete
