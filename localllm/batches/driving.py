@@ -38,8 +38,12 @@ class _Cancelled(Exception):
 class Driver:
     """One batch, while this process holds its lock."""
 
-    def __init__(self, folder: JobFolder, job: Job, in_thread: InThread) -> None:
+    def __init__(
+        self, folder: JobFolder, job: Job, in_thread: InThread, on_line: Callable[[Outcome], None] = lambda _: None
+    ) -> None:
+        """`on_line`: called with what became of each line, from any thread."""
         self.job = job
+        self._on_line = on_line
         self._folder = folder
         self._in_thread = in_thread
         self._done: set[str] = set()
@@ -155,6 +159,7 @@ class Driver:
             if line.id not in self._done:
                 results.append(unsent_result(line, is_expired=is_expired))
                 self._count(line.id, "unsent")
+                self._on_line("unsent")
 
     def _publish(self) -> None:
         """Make files of the results; their ids are written first, so that a kill in between makes none twice."""
@@ -183,11 +188,9 @@ class Driver:
 
     def wrote(self, line: BatchLine, *, is_answer: bool) -> None:
         """Count a result."""
-        self._done.add(line.id)
-        if is_answer:
-            self.job.answered += 1
-        else:
-            self.job.failed += 1
+        outcome: Outcome = "answered" if is_answer else "failed"
+        self._count(line.id, outcome)
+        self._on_line(outcome)
 
 
 class _Writing(NamedTuple):

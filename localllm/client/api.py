@@ -90,7 +90,11 @@ class Client:
 
     def processes(self) -> list[wire.Process]:
         """The loaded models. Raises `LocalLLMError`s."""
-        return self._get("/localllm/ps", wire.Processes).models
+        return self.work().models
+
+    def work(self) -> wire.Processes:
+        """The loaded models, and the batches. Raises `LocalLLMError`s."""
+        return self._get("/localllm/ps", wire.Processes)
 
     def load(
         self,

@@ -94,7 +94,7 @@ class ServerState:
             self.started.set()
         self.mcp = McpHubs(self.settings)
         self.responses = ResponseStore(self.settings.max_stored_responses, max_bytes)
-        self.batches = Batches(self.settings, self._slots)
+        self.batches = Batches(self.settings, self._slots, self.metrics.batches)
 
     async def drain(self) -> None:
         """Before the last answers: no new ones from now on."""

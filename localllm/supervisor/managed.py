@@ -158,8 +158,7 @@ class ManagedModel(SessionObserver):
 
     def state(self) -> RunningModel:
         """Its state as shown to users."""
-        now = time.monotonic()
-        idle_s = 0.0 if self.is_busy else now - self._last_used_s
+        idle_s = 0.0 if self.is_busy else time.monotonic() - self._last_used_s
         phase: ModelPhase = "ready" if self.answers else "restarting" if self.loaded is not None else "loading"
         stays = self._keep_alive_s < 0 or self.is_busy or not self.answers
         return RunningModel(
@@ -170,6 +169,7 @@ class ManagedModel(SessionObserver):
             media_bytes=self._memory.projector_bytes,
             adapter_bytes=self._memory.adapter_bytes,
             num_requests=self.num_requests,
+            num_batch=0 if self._session is None else self._session.num_batch,
             idle_s=round(idle_s, 3),
             expires_in_s=None if stays else round(max(0.0, self._keep_alive_s - idle_s), 3),
             pid=self._session.pid if self._session is not None and self._session.alive else None,
@@ -324,11 +324,11 @@ class ManagedModel(SessionObserver):
         except Exception:
             logger.exception("defect in a restart")
 
-    def ended(self, end: Finish | str) -> None:
+    def ended(self, end: Finish | str, *, is_batch: bool = False) -> None:
         if isinstance(end, str):
-            self._owner.observer.failed(self.id, end)
+            self._owner.observer.failed(self.id, end, is_batch=is_batch)
         else:
-            self._owner.observer.finished(self.id, end)
+            self._owner.observer.finished(self.id, end, is_batch=is_batch)
         self.used()
         self._owner.changed()
 

@@ -9,10 +9,10 @@ from localllm.types import Finish, LoadedModel
 class Observer:
     """Called on the event loop, for every model. Override what you need; must not raise."""
 
-    def finished(self, model_id: str, finish: Finish) -> None:
-        """An answer ended with a finish reason."""
+    def finished(self, model_id: str, finish: Finish, *, is_batch: bool = False) -> None:
+        """An answer ended with a finish reason. `is_batch`: to a request of the batch class."""
 
-    def failed(self, model_id: str, code: str) -> None:
+    def failed(self, model_id: str, code: str, *, is_batch: bool = False) -> None:
         """A request ended without one: rejected, failed, or `cancelled` by the client."""
 
     def loading(self, model_id: str, fraction: float) -> None:

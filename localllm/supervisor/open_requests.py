@@ -21,6 +21,11 @@ class OpenRequests(dict[int, Pending]):
         self._times = times
         self._left = asyncio.Event()
 
+    @property
+    def num_batch(self) -> int:
+        """How many are of the batch class."""
+        return sum(pending.request.batch for pending in self.values())
+
     def take(self, id: int) -> Pending | None:
         """Remove it; None if it is not there."""
         found = self.pop(id, None)

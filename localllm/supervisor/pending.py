@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -40,11 +39,16 @@ class Holder(Protocol):
         """The request has ended; do nothing more for it."""
 
 
+class OnEnd(Protocol):
+    """What becomes of a request is told once: its finish, or an error code."""
+
+    def __call__(self, end: Finish | str, /, *, is_batch: bool) -> None: ...
+
+
 class Pending:
     """`mailbox` is the reader's side."""
 
-    def __init__(self, request: GenerationRequest, holder: Holder, on_end: Callable[[Finish | str], None]) -> None:
-        """`on_end` is called once with how it ended: its finish, or an error code."""
+    def __init__(self, request: GenerationRequest, holder: Holder, on_end: OnEnd) -> None:
         self._loop = asyncio.get_running_loop()
         self.mailbox = Mailbox(self._loop)
         self.request = request
@@ -110,7 +114,7 @@ class Pending:
             for timer in self._timers:
                 timer.cancel()
             self.begun.set()
-            self._on_end(end)
+            self._on_end(end, is_batch=self.request.batch)
 
 
 def remaining(request: R, elapsed_s: float) -> R:

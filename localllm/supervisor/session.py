@@ -86,7 +86,8 @@ class Session:
         """
         self._loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[LoadedModel] = self._loop.create_future()
-        self.ready.add_done_callback(_retrieve)
+        # Avoids "exception was never retrieved" for a load that fails after its caller gave up.
+        self.ready.add_done_callback(lambda ready: ready.cancelled() or ready.exception())
         self.model: LoadedModel | None = None
         """What the worker reported last; it reports again when a draft model was dropped."""
         self._make_load = make_load
@@ -134,6 +135,11 @@ class Session:
     def num_requests(self) -> int:
         """Requests and calls that are not answered yet."""
         return len(self._pending) + len(self._collectors) + len(self._calls)
+
+    @property
+    def num_batch(self) -> int:
+        """How many of them are of the batch class."""
+        return self._pending.num_batch
 
     def submit(self, request: GenerationRequest) -> Pending:
         """Send a request; its mailbox gets the answer. Raises `InvalidParameter`, `QueueFull`, `WorkerCrashed`."""
@@ -391,9 +397,3 @@ def _guarded(callback: Callable[[], None]) -> None:
         callback()
     except Exception:
         logger.exception("defect in a session")
-
-
-def _retrieve(future: asyncio.Future[LoadedModel]) -> None:
-    """Avoids "exception was never retrieved" for a load that fails after its caller gave up."""
-    if not future.cancelled():
-        future.exception()

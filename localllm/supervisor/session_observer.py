@@ -14,8 +14,8 @@ class SessionObserver:
     def reported(self, loaded: LoadedModel) -> None:
         """The worker reported its model again, after the report with which it became ready."""
 
-    def ended(self, end: Finish | str) -> None:
-        """A request ended: its finish, or an error code."""
+    def ended(self, end: Finish | str, *, is_batch: bool = False) -> None:
+        """A request ended: its finish, or an error code. `is_batch`: of the batch class."""
 
     def embedded(self) -> None:
         """A request for embeddings was answered."""

@@ -20,6 +20,8 @@ class RunningModel(msgspec.Struct, frozen=True, kw_only=True):
     """Estimated main memory reserved for it: weights, KV cache, buffers."""
     num_requests: int
     """Running or waiting requests."""
+    num_batch: int = 0
+    """How many of them are of the batch class."""
     idle_s: float
     """Time since its last request ended; 0 while it has one."""
     expires_in_s: float | None
@@ -47,6 +49,18 @@ class ModelEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Loading progress, from 0 to 1."""
     reason: str | None = None
     """Why it crashed: a sentence."""
+
+
+class BatchWork(msgspec.Struct, frozen=True):
+    """What a server does and did of the batches that clients made, of all keys together."""
+
+    running: int
+    """Batches under way in this process."""
+    answered: int
+    """Lines since it started, as the next two."""
+    failed: int
+    unsent: int
+    """Not sent before their batch was cancelled or expired."""
 
 
 class AvailableModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from localllm.types.states import AdapterStatus, AvailableModel, MediaStatus, ModelPhase, PullState
+from localllm.types.states import AdapterStatus, AvailableModel, BatchWork, MediaStatus, ModelPhase, PullState
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +73,8 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     """Estimated main memory reserved for it."""
     requests: int
     """Running or waiting requests, including parked ones."""
+    batch_requests: int | msgspec.UnsetType = msgspec.UNSET
+    """How many of them are of the batch class, if any."""
     idle_s: float
     expires_in_s: float | None
     """Time until it is unloaded if it stays unused; null: it stays."""
@@ -108,6 +110,8 @@ class Processes(msgspec.Struct, frozen=True):
     """`GET /localllm/ps`."""
 
     models: list[Process]
+    batches: BatchWork | msgspec.UnsetType = msgspec.UNSET
+    """Present once there was a batch."""
 
 
 class Models(msgspec.Struct, frozen=True):

@@ -9,7 +9,9 @@ from typing import Any
 
 import httpx
 import pytest
+from prometheus_client import generate_latest
 
+from localllm.server.watching.metrics import Metrics
 from localllm.settings.config import Settings
 from localllm.types import Delta
 from tests.later import anthropic, openai
@@ -82,6 +84,34 @@ def test_openais_client_has_a_file_answered_and_deletes_all_of_it(team: Served) 
     for each in (file.id, batch.output_file_id):
         assert api.files.delete(each).deleted
     assert not api.files.list().data
+
+
+def test_lines_and_requests_of_batches_are_counted_in_metrics_and_ps(team: Served) -> None:
+    headers = {"x-api-key": "a"}
+
+    def answered() -> int:
+        done: int = team.http.get("/localllm/ps", headers=headers).json().get("batches", {}).get("answered", 0)
+        return done
+
+    api, before = client(team), answered()
+    file = upload(api, chats(3))
+    ended(api, api.batches.create(input_file_id=file, endpoint=CHATS, completion_window="24h").id)
+    assert answered() == before + 3
+    text = team.http.get("/metrics", headers=headers).text
+    assert f'localllm_batch_lines_total{{outcome="answered"}} {before + 3}.0' in text
+    assert "localllm_batches_running 0.0" in text
+    for each in api.files.list():
+        api.files.delete(each.id)
+
+    metrics = Metrics()
+    metrics.finished("tiny", FINISH)
+    metrics.finished("tiny", FINISH, is_batch=True)
+    metrics.failed("tiny", "queue_full", is_batch=True)
+    text = generate_latest(metrics.registry).decode()
+    assert 'localllm_requests_total{end="stop",model="tiny"} 2.0' in text
+    assert 'localllm_batch_requests_total{end="stop",model="tiny"} 1.0' in text
+    assert 'localllm_batch_requests_total{end="queue_full",model="tiny"} 1.0' in text
+    assert 'localllm_batch_tokens_total{kind="completion",model="tiny"} 3.0' in text
 
 
 def test_a_batch_that_names_another_keys_file_finds_none(team: Served) -> None:

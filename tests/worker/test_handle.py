@@ -112,7 +112,7 @@ def test_what_fails_on_the_loop_ends_the_session_with_the_reason(
 
 def test_an_observer_that_fails_keeps_nobody_from_learning_of_a_death(start_session: StartSession) -> None:
     class Failing(SessionObserver):
-        def ended(self, end: Finish | str) -> None:
+        def ended(self, end: Finish | str, *, is_batch: bool = False) -> None:  # noqa: ARG002
             fail(end)
 
         def died(self) -> None:

@@ -44,10 +44,10 @@ class Seen(Observer):
         self.told.append(what)
         self.news.set()
 
-    def finished(self, model_id: str, finish: Finish) -> None:
+    def finished(self, model_id: str, finish: Finish, *, is_batch: bool = False) -> None:  # noqa: ARG002
         self._take(model_id, finish.reason)
 
-    def failed(self, model_id: str, code: str) -> None:
+    def failed(self, model_id: str, code: str, *, is_batch: bool = False) -> None:  # noqa: ARG002
         self._take(model_id, code)
 
     def crashed(self, model_id: str, error: LocalLLMError) -> None:

@@ -8,14 +8,15 @@ from localllm.cli.render.units import counted, duration, size
 from localllm.cli.shared import report
 from localllm.client.discovery import server_of
 from localllm.settings.config import Settings
-from localllm.types.states import AdapterStatus, MediaStatus
+from localllm.types.states import AdapterStatus, BatchWork, MediaStatus
 from localllm.types.wire import Process
 
 
 def list_processes(settings: Settings, *, as_json: bool) -> int:
     """List the loaded models. Raises `ServerGone` if no server is running."""
     with server_of(settings) as client:
-        models = client.processes()
+        work = client.work()
+        models = work.models
         damaged = [] if as_json else [model for model in client.available() if model.problem is not None]
     if as_json:
         report.write_json(msgspec.json.encode(models))
@@ -43,6 +44,7 @@ def list_processes(settings: Settings, *, as_json: bool) -> int:
     notes = [f"{model.model}: {model.placement_note}" for model in models if model.placement_note]
     notes += [media_note(model) for model in models if model.media_bytes]
     notes += [adapter_note(model, model.adapters) for model in models if model.adapters]
+    notes += [batch_note(work.batches)] if work.batches else []
     report.write_table(("NAME", "STATUS", "MEMORY", "SLOTS", "LAYERS", "REQUESTS", "UNLOADED", "SET", "TUNED"), rows)
     for note in notes:
         report.say(f"localllm: {note}")
@@ -52,8 +54,17 @@ def list_processes(settings: Settings, *, as_json: bool) -> int:
 
 
 def requests_of(model: Process) -> str:
-    """How many it has, and how many of them gave their slots to more urgent ones."""
-    return f"{model.requests} ({model.parked} parked)" if model.parked else str(model.requests)
+    """How many it has, how many of them are of the batch class, and how many gave their slots to more urgent ones."""
+    kinds = ((model.batch_requests, "of batches"), (model.parked, "parked"))
+    parts = [f"{count} {what}" for count, what in kinds if count]
+    return f"{model.requests} ({', '.join(parts)})" if parts else str(model.requests)
+
+
+def batch_note(work: BatchWork) -> str:
+    """What became of the lines of batches since the server started."""
+    ends = [f"{count:,} {what}" for count, what in ((work.failed, "failed"), (work.unsent, "not sent")) if count]
+    batches = f"{work.running} batch{'' if work.running == 1 else 'es'} under way"
+    return f"{batches}; lines: {', '.join([f'{work.answered:,} answered', *ends])}"
 
 
 def media_note(model: Process) -> str:

@@ -10,6 +10,7 @@ from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from localllm.batches.results import Outcome
 from localllm.runtime.answer_reader import Routed
 from localllm.server.watching.tally import Tally
 from localllm.types import Finish, LoadedModel, SourceName
@@ -98,6 +99,49 @@ class RequestMeters:
         """Share of all prompt tokens of finished requests that were cached; 0 before the first."""
         prompt = _value(self._prompt, model_id)
         return _value(self._cached, model_id) / prompt if prompt else 0.0
+
+
+class BatchMeters:
+    """Requests of the batch class, and the lines of batches that clients made."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._requests = Counter(
+            "localllm_batch_requests_total",
+            "How many of the requests were of the batch class, by finish reason or error code",
+            ("model", "end"),
+            registry=registry,
+        )
+        self._tokens = Counter(
+            "localllm_batch_tokens_total",
+            "How many of the prompt, cached and completion tokens were theirs",
+            ("model", "kind"),
+            registry=registry,
+        )
+        self._lines = Counter(
+            "localllm_batch_lines_total",
+            "Lines of batches: answered, failed, or unsent before their batch was cancelled or expired",
+            ("outcome",),
+            registry=registry,
+        )
+        self._running = Gauge("localllm_batches_running", "Batches under way in this process", registry=registry)
+        self.lines: dict[Outcome, int] = {"answered": 0, "failed": 0, "unsent": 0}
+        """Since the server started."""
+
+    def ended(self, model_id: str, end: Finish | str) -> None:
+        """A request of the class; a finish reason or an error code."""
+        self._requests.labels(model_id, end if isinstance(end, str) else end.reason).inc()
+        if not isinstance(end, str):
+            for kind in ("prompt", "cached", "completion"):
+                self._tokens.labels(model_id, kind).inc(getattr(end.usage, f"{kind}_tokens"))
+
+    def line(self, outcome: Outcome) -> None:
+        """A line has its result. From any thread."""
+        self.lines[outcome] += 1
+        self._lines.labels(outcome).inc()
+
+    def running(self, count: int) -> None:
+        """So many batches are under way."""
+        self._running.set(count)
 
 
 class KeyMeters:

@@ -15,7 +15,7 @@ from localllm.errors import LocalLLMError
 from localllm.runtime.runtime import Observer, Runtime
 from localllm.server.watching.llama_metrics import CONTENT_TYPE, Totals
 from localllm.server.watching.media_meters import MediaMeters
-from localllm.server.watching.meters import KeyMeters, ModelGauges, RequestMeters, RouteMeters
+from localllm.server.watching.meters import BatchMeters, KeyMeters, ModelGauges, RequestMeters, RouteMeters
 from localllm.server.watching.tally import Tally
 from localllm.server.watching.vllm_metrics import VllmMeters
 from localllm.settings.server_settings import MetricsNames
@@ -45,6 +45,7 @@ class Metrics(Observer):
         self._requests = RequestMeters(registry)
         self._keys = KeyMeters(registry)
         self._routes = RouteMeters(registry)
+        self.batches = BatchMeters(registry)
         self._models = ModelGauges(registry)
         self._vllm = VllmMeters() if names == "vllm" else None
         self._media = MediaMeters(registry)
@@ -64,7 +65,9 @@ class Metrics(Observer):
         if key is not None and tally.model is not None:
             self._keys.asked(key, tally.model, tally, end)
 
-    def finished(self, model_id: str, finish: Finish) -> None:
+    def finished(self, model_id: str, finish: Finish, *, is_batch: bool = False) -> None:
+        if is_batch:
+            self.batches.ended(model_id, finish)
         self.totals.finished(finish)
         self._requests.finished(model_id, finish)
         if self._vllm is not None:
@@ -77,7 +80,9 @@ class Metrics(Observer):
         if self._vllm is not None:
             self._vllm.embedded(model_id, num_tokens, seconds)
 
-    def failed(self, model_id: str, code: str) -> None:
+    def failed(self, model_id: str, code: str, *, is_batch: bool = False) -> None:
+        if is_batch:
+            self.batches.ended(model_id, code)
         self._requests.failed(model_id, code)
         if self._vllm is not None:
             self._vllm.failed(model_id)

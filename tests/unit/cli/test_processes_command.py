@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from localllm.cli.commands.processes import adapter_note, media_note, requests_of
-from localllm.types.states import AdapterStatus, MediaStatus
+from localllm.cli.commands.processes import adapter_note, batch_note, media_note, requests_of
+from localllm.types.states import AdapterStatus, BatchWork, MediaStatus
 from localllm.types.wire import Process
 
 PROCESS = Process(
@@ -56,3 +56,8 @@ def test_it_says_what_adapters_take_and_how_often_they_take_turns() -> None:
 def test_it_says_how_many_requests_are_parked_if_any() -> None:
     assert requests_of(msgspec.structs.replace(PROCESS, requests=3)) == "3"
     assert requests_of(msgspec.structs.replace(PROCESS, requests=7, parked=2)) == "7 (2 parked)"
+    assert requests_of(msgspec.structs.replace(PROCESS, requests=7, batch_requests=5, parked=2)) == (
+        "7 (5 of batches, 2 parked)"
+    )
+    assert batch_note(BatchWork(1, 1200, 0, 0)) == "1 batch under way; lines: 1,200 answered"
+    assert batch_note(BatchWork(0, 7, 2, 1)) == "0 batches under way; lines: 7 answered, 2 failed, 1 not sent"

@@ -23,6 +23,7 @@ from localllm.errors import Draining
 from localllm.server.apis.batches.sending import send
 from localllm.server.edge import log
 from localllm.server.edge.callers import ANYBODY, Caller, KeyRing
+from localllm.server.watching.meters import BatchMeters
 from localllm.settings.config import Settings
 from localllm.system.worker_threads import Threads
 
@@ -38,8 +39,9 @@ class _KeyGone(Exception):
 class Batches:
     """Everything of files and batches in one server. Belongs to one event loop."""
 
-    def __init__(self, settings: Settings, slots: Callable[[str | None], int]) -> None:
+    def __init__(self, settings: Settings, slots: Callable[[str | None], int], meters: BatchMeters) -> None:
         """`slots`: how many answers a model writes at the same time."""
+        self.meters = meters
         self.owners = Owners(settings.data_dir / FOLDER, limits_of(settings))
         self.disk = Threads("batches", 4, max_waiting=settings.max_waiting, full=": too many requests need the disk")
         self._driving = Threads("batch-lines", 4)
@@ -133,12 +135,14 @@ class Batches:
         return False
 
     async def _drive(self, folder: JobFolder, job: Job) -> None:
-        driver = self._drivers[job.id] = Driver(folder, job, self._driving.run)
+        driver = self._drivers[job.id] = Driver(folder, job, self._driving.run, self.meters.line)
+        self.meters.running(self.num_running)
         log.event(logging.INFO, "batch_begins", batch=job.id, status=job.status)
         try:
             await driver.drive(self._sender(job.owner), self._at_a_time(job.owner))
         finally:
             del self._drivers[job.id]
+            self.meters.running(self.num_running)
         counts: dict[str, Any] = {"answered": job.answered, "failed": job.failed, "unsent": job.unsent}
         log.event(logging.INFO, "batch_ended", batch=job.id, status=job.status, lines=job.total, **counts)
 

@@ -28,7 +28,7 @@ from localllm.server.requests.reading import read
 from localllm.server.state import ServerState
 from localllm.settings.durations import keep_alive_seconds
 from localllm.types import wire as body
-from localllm.types.states import EngineStatus, PullState, RunningModel
+from localllm.types.states import BatchWork, EngineStatus, PullState, RunningModel
 
 EventT = TypeVar("EventT", body.LoadEvent, body.PullEvent)
 
@@ -54,8 +54,11 @@ async def list_processes(request: Request) -> Response:
     state: ServerState = request.app.state.server
     models = state.runtime.running()
     found = await asyncio.gather(*(_status(model, state.runtime) for model in models))
+    lines = state.metrics.batches.lines
+    has_worked = state.batches.num_running or any(lines.values())
+    batches = BatchWork(state.batches.num_running, **lines) if has_worked else msgspec.UNSET
     return json_response(
-        body.Processes([_process(model, each, state) for model, each in zip(models, found, strict=True)])
+        body.Processes([_process(model, each, state) for model, each in zip(models, found, strict=True)], batches)
     )
 
 
@@ -188,6 +191,7 @@ def _process(model: RunningModel, status: EngineStatus | None, state: ServerStat
         status=model.phase,
         memory_bytes=model.memory_bytes,
         requests=model.num_requests,
+        batch_requests=model.num_batch or msgspec.UNSET,
         parked=(status.num_parked if status else 0) or msgspec.UNSET,
         idle_s=model.idle_s,
         expires_in_s=model.expires_in_s,
