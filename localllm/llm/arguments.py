@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from localllm.chat.surrogates import REPLACED, whole_text
 from localllm.errors import InvalidParameter
@@ -83,16 +84,21 @@ def _file(name: Literal["draft", "mmproj"], given: str | Path | None) -> str | N
 
 def chat_request(messages: Messages, shape: SchemaShape[Any] | None, asked: ChatArguments) -> GenerationRequest:
     """The request of `chat`. Raises `InvalidParameter`."""
+    return answering(chat_base(shape, asked), messages)
+
+
+def chat_base(shape: SchemaShape[Any] | None, asked: ChatArguments) -> GenerationRequest:
+    """The request of `chat` without messages, the same for many. Raises `InvalidParameter`."""
     given = toolbox(asked["tools"], asked["tool_choice"], parallel=asked["parallel_tool_calls"])
-    conversation = to_conversation(messages)
     return GenerationRequest(
-        messages=conversation.messages,
-        media=conversation.files,
-        notes=conversation.notes,
-        rendering=rendering(asked["thinking"], given.definitions),
-        calling=given.calling,
-        **_generation(shape, asked),
+        rendering=rendering(asked["thinking"], given.definitions), calling=given.calling, **_generation(shape, asked)
     )
+
+
+def answering(base: GenerationRequest, messages: Messages) -> GenerationRequest:
+    """The request for an answer to these messages. Raises `InvalidParameter`."""
+    said = to_conversation(messages)
+    return replace(base, messages=said.messages, media=said.files, notes=said.notes)
 
 
 def rendering(thinking: bool | None, tools: str = "") -> Rendering:
@@ -107,14 +113,23 @@ def completion_request(prompt: str, shape: SchemaShape[Any] | None, asked: Compl
     """The request of `complete`. Raises `InvalidParameter`."""
     if not isinstance(prompt, str):
         raise InvalidParameter(f"prompt must be a string, got {_shown(prompt)}", param="prompt")
+    return continuing(completion_base(shape, asked), prompt)
+
+
+def completion_base(shape: SchemaShape[Any] | None, asked: CompleteArguments) -> GenerationRequest:
+    """The request of `complete` without a prompt, the same for many. Raises `InvalidParameter`."""
     if asked["thinking_budget"] is not None and shape is None:
         raise InvalidParameter(
             "thinking_budget bounds the thought before an answer to messages; use chat(), or leave it out",
             param="thinking_budget",
         )
+    return GenerationRequest(**_generation(shape, asked))
+
+
+def continuing(base: GenerationRequest, prompt: str) -> GenerationRequest:
+    """The request for a continuation of this text."""
     whole = whole_text(prompt)
-    notes = () if whole == prompt else (f"prompt: {REPLACED}",)
-    return GenerationRequest(prompt=whole, notes=notes, **_generation(shape, asked))
+    return replace(base, prompt=whole, notes=() if whole == prompt else (f"prompt: {REPLACED}",))
 
 
 def score_request(prompt: str | Messages, asked: ScoreArguments) -> GenerationRequest:

@@ -252,7 +252,7 @@ class AsyncLLM(Scoring):
         that are taken before the first of them is read; by default four for each slot.
         """
         check(prompts, errors, concurrency)
-        ask = asker(self.chat, self.complete, {"schema": schema, **given})
+        ask = asker(self._ask, schema, dict(given))
         return in_order(prompts, ask, window_of(self.info.slots, concurrency), errors)
 
     async def tokenize(self, text: str, *, add_special: bool = True) -> list[int]:

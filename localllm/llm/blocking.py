@@ -185,7 +185,7 @@ class LLM:
     ) -> Generator[Any, None, None]:  # fmt: skip
         """Answer many prompts in order. They are taken on the caller's thread. See `AsyncLLM.generate`."""
         check(prompts, errors, concurrency)
-        ask = asker(self._llm.chat, self._llm.complete, {"schema": schema, **given})
+        ask = asker(self._llm._ask, schema, dict(given))
         window = window_of(self.info.slots, concurrency)
         return in_order_blocking(prompts, ask, self._thread.begin, window, errors)
 

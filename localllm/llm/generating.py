@@ -8,13 +8,16 @@ So an iterator of any length takes bounded memory, and a slow reader slows it do
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Coroutine, Generator, Iterable
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 from localllm.errors import InvalidParameter, LocalLLMError
+from localllm.llm import arguments, keywords
 from localllm.llm.messages import Messages
-from localllm.types import Chat
+from localllm.llm.schemas import to_shape
+from localllm.types import Chat, GenerationRequest
 
 Prompt = str | Messages
 Prompts = Iterable[Prompt] | AsyncIterable[Prompt]
@@ -110,12 +113,29 @@ async def _each(prompts: Prompts) -> AsyncGenerator[Prompt, None]:
         yield item
 
 
-def asker(chat: Ask, complete: Ask, given: dict[str, Any]) -> Ask:
+def asker(ask: Ask, schema: object, given: dict[str, Any]) -> Ask:
     """Asks for one prompt: a text is continued verbatim, a conversation is answered. Of the batch class, unless
-    `given` says something else."""
-    asked = {"batch": True, **given}
+    `given` says something else. Arguments, which all prompts share, are checked with the first.
 
-    def ask(prompt: Prompt) -> Coroutine[Any, Any, Chat]:
-        return complete(prompt, **asked) if isinstance(prompt, str) else chat(prompt, **asked)
+    ask: takes a request, its shape and the arguments. Raises `InvalidParameter` for a wrong schema.
+    """
+    shape, asked = to_shape(schema), {"batch": True, **given}
 
-    return ask
+    @functools.cache
+    def of_texts() -> tuple[GenerationRequest, Any]:
+        filled = keywords.COMPLETE.filled("generate", cast("Any", asked))
+        return arguments.completion_base(shape, filled), filled
+
+    @functools.cache
+    def of_chats() -> tuple[GenerationRequest, Any]:
+        filled = keywords.CHAT.filled("generate", cast("Any", asked))
+        return arguments.chat_base(shape, filled), filled
+
+    def one(prompt: Prompt) -> Coroutine[Any, Any, Chat]:
+        if isinstance(prompt, str):
+            base, filled = of_texts()
+            return ask(arguments.continuing(base, prompt), shape, filled, stream=False)
+        base, filled = of_chats()
+        return ask(arguments.answering(base, prompt), shape, filled, stream=False)
+
+    return one
