@@ -22,6 +22,7 @@ from localllm.registry.adapters.shelf import Shelf, StoredAdapter, digest_of
 from localllm.registry.names.model_names import DEFAULT_TAG, DEMO
 from localllm.settings.config import Settings
 from localllm.settings.sections import NamedVariant, title
+from localllm.system.loop_turns import LoopTurn
 from localllm.system.worker_threads import Threads
 from localllm.types import AdapterInfo, AppliedAdapter, GenerationRequest, Layers, NumberedAdapter
 from localllm.types.states import AvailableModel
@@ -69,6 +70,7 @@ class AdapterNames:
         self._given: dict[str, KnownAdapter] = {}
         self._stored: dict[str, KnownAdapter] = {}
         self._stamp = -1
+        self._turn = LoopTurn()
         self._bundled: dict[str, KnownAdapter] = {}
         self._hidden: set[str] = set()
         self._defaults: dict[str, tuple[AppliedAdapter, ...]] = {}
@@ -286,8 +288,7 @@ class AdapterNames:
 
     def _all(self) -> dict[str, KnownAdapter]:
         """Those that are models by their own names."""
-        stamp = self._shelf.stamp()
-        if stamp != self._stamp:
+        if self._turn.is_new() and (stamp := self._shelf.stamp()) != self._stamp:
             self._stamp = stamp
             self._stored = {each.name: _known(self._shelf, each) for each in self._shelf.all()}
         found = {**self._given, **{name: each for name, each in self._stored.items() if name not in self._given}}

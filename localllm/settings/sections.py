@@ -23,6 +23,7 @@ from localllm.settings.durations import keep_alive_seconds
 from localllm.settings.load_settings import LOADING, LoadSettings
 from localllm.settings.routes import Route
 from localllm.settings.values import converted
+from localllm.system.loop_turns import LoopTurn
 from localllm.types import ModelDefaults, SamplingParams
 from localllm.types.declared import Declared, Setting, declared
 
@@ -219,6 +220,7 @@ class Sections:
         self._path = path
         self._read = read
         self._stamp = _stamp(path)
+        self._turn = LoopTurn()
         self._use(found)
 
     def _use(self, found: Sequence[Section]) -> None:
@@ -276,7 +278,7 @@ class Sections:
         return msgspec.structs.replace(below, params=params, system=system)
 
     def _refresh(self) -> None:
-        if self._path is None or (stamp := _stamp(self._path)) == self._stamp:
+        if self._path is None or not self._turn.is_new() or (stamp := _stamp(self._path)) == self._stamp:
             return
         self._stamp = stamp
         try:
