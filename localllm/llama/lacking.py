@@ -17,6 +17,9 @@ QUANTIZE = "`localllm quantize`"
 EXPERT_CACHE = "the expert cache (moe_cache_mb)"
 MEDIA = "pictures and sound (libmtmd)"
 SHORT_EMBEDDING = "embedding that leaves out the output head, which is faster"
+PROJECTORS = "projectors of type "
+LOOKED_AT = (GUESSES, QUANTIZE, EXPERT_CACHE, MEDIA, PROJECTORS, SHORT_EMBEDDING)
+"""All of it: an answer from before something was added to it is not remembered any longer."""
 
 
 def lacking(library: Library) -> tuple[str, ...]:
@@ -28,7 +31,7 @@ def lacking(library: Library) -> tuple[str, ...]:
         EXPERT_CACHE: any(device.kind in GPU_KINDS for device in library.devices())
         and not hasattr(library.api.llama_context_default_params(), context.EXPERT_CACHE),
         MEDIA: bool(why_no_media(library)),
-        f"projectors of type {' and '.join(known.unknown_projectors)}": bool(known.unknown_projectors),
+        PROJECTORS + " and ".join(known.unknown_projectors): bool(known.unknown_projectors),
         SHORT_EMBEDDING: not known.switches_embeddings,
     }
     return tuple(what for what, is_missing in missing.items() if is_missing)

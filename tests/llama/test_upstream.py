@@ -25,7 +25,7 @@ from localllm.gguf.tables import BLOCK_TYPES
 from localllm.llama import bindings, devices, layouts, log, log_text
 from localllm.llama.drafts import next_symbols
 from localllm.llama.facts import FACTS
-from localllm.llama.lacking import MEDIA, QUANTIZE
+from localllm.llama.lacking import LOOKED_AT, MEDIA, QUANTIZE, lacking
 from localllm.llama.library import Library
 from localllm.llama.media.opening import open_media
 from localllm.llama.runtimes import installed
@@ -180,6 +180,11 @@ def test_blocks_of_tensors_are_those_of_ggml(loaded_library: Library) -> None:
         assert (ggml.blck_size(number), ggml.type_size(number)) == (block.length, block.size)
     for name in (name for name in dir(api) if name.startswith("GGML_TYPE_") and name != "GGML_TYPE_COUNT"):
         assert BLOCK_TYPES[getattr(api, name)].name == name.removeprefix("GGML_TYPE_")
+
+
+def test_whatever_a_library_may_lack_is_a_reason_to_test_it_again(loaded_library: Library) -> None:
+    """Else `doctor` would not say what this localllm looks at and an older one did not."""
+    assert all(what.startswith(LOOKED_AT) for what in lacking(loaded_library))
 
 
 def test_functions_by_mangled_name_are_there(loaded_library: Library) -> None:

@@ -16,7 +16,7 @@ import msgspec
 
 from localllm.errors import InternalError, LoadFailed, LocalLLMError
 from localllm.llama import backends
-from localllm.llama.lacking import MEDIA, QUANTIZE
+from localllm.llama.lacking import LOOKED_AT, MEDIA, QUANTIZE
 from localllm.llama.library import CpuChoice
 from localllm.llama.probes.selftest_child import Answer, Request
 from localllm.llama.probes.selftest_memory import Memory, Outcome, Result, Trial
@@ -169,7 +169,7 @@ def lacks_media(data_dir: Path, runtime: str = AUTO) -> bool:
 
 
 def _key(files: InstalledBindings, recorded: RecordedRun, runtime: Runtime) -> str:
-    return conditions_here(library=files.selftest_key(), backend=runtime.name).key(recorded.sha256)
+    return conditions_here(library=files.selftest_key(), backend=runtime.name).key(recorded.sha256, *LOOKED_AT)
 
 
 def _remembered(data_dir: Path, runtime: Runtime, fresh: bool, timeout_s: float, command: Sequence[str]) -> Outcome:
