@@ -24,7 +24,7 @@ ASK = (
     "(() => { const field = document.querySelector('textarea'); field.value = 'What is the capital of France?'; "
     "field.dispatchEvent(new Event('input', {bubbles: true})); field.form.requestSubmit(); })()"
 )
-ANSWERED = "document.querySelector('main').innerText.includes('tokens/s')"
+ANSWERED = "document.querySelector('main').textContent.includes('tokens/s')"
 TITLES = "[...document.querySelectorAll('.chats .title')].map((each) => each.textContent)"
 
 
