@@ -74,10 +74,9 @@ class Combiner:
 
     def _combined(self, schema: dict[str, Any]) -> Schema:
         fixed, lists = self._split(schema)
-        if len(lists) < 2:
-            return schema
         num_properties = 1 + sum(len(one.get("properties", ())) for one in fixed)
-        if prod(map(len, lists)) * num_properties <= MAX_LEFT_ALONE:
+        is_small = len(lists) < 2 or prod(map(len, lists)) * num_properties <= MAX_LEFT_ALONE
+        if not lists or (is_small and not self._narrows):
             return schema
         known = _Known()
         for one in (part for whole in fixed for part in self._followed(whole, 0)):

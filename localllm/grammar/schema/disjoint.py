@@ -119,10 +119,12 @@ class Disjointness:
         first, second = one.get("pattern"), other.get("pattern")
         if not isinstance(first, SourcedPattern) or not isinstance(second, SourcedPattern) or first == second:
             return False
-        pair = first.source, second.source
+        pair = first, second
         if pair not in self._without_text:
             try:
-                self._without_text[pair] = not share_text(pair)
+                self._without_text[pair] = not share_text(
+                    first.required + second.required, first.excluded + second.excluded
+                )
             except PatternRefused:
                 self._without_text[pair] = False
         return self._without_text[pair]

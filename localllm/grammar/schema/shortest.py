@@ -7,12 +7,16 @@ Works on rewritten schemas. Knows nothing of tokens; what a pattern asks for is 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
 from typing import Any, NamedTuple
 
 from localllm.grammar.schema.rewriting import Schema
+from localllm.grammar.texts.complements import SourcedPattern
+from localllm.grammar.texts.opposites import example
+from localllm.grammar.texts.patterns import PatternRefused
 
 OF_ANYTHING = 8
 """Bytes of a name and a value that no schema describes."""
@@ -24,6 +28,8 @@ MAX_WORDS = 12
 """Words of patterns; each is tried at a place of a text."""
 
 _DEFS = "#/$defs/"
+_ANYTHING = "(?s:.*)"
+"""In rewritten patterns: what may come before or behind what is asked for."""
 _BARE = {"null": 4, "boolean": 4, "integer": 1, "number": 1, "string": 2, "array": 2, "object": 2}
 _WORD = re.compile(r"(?:\[(?:\\x\{[0-9A-F]+\}|[^\]\\-]){1,2}\])+")
 """In rewritten patterns: characters, each a class of its own, or with its other case."""
@@ -58,6 +64,7 @@ class _Sizes:
         self.of_defs = dict.fromkeys(defs, math.inf)
         self.largest: float = OF_ANYTHING
         self.words: dict[str, None] = {}
+        self._patterns: set[str] = set()
 
     def of(self, schema: Schema) -> float:
         if isinstance(schema, bool):
@@ -84,16 +91,28 @@ class _Sizes:
             return self._array(schema)
         if kind == "string":
             if isinstance(pattern := schema.get("pattern"), str):
-                self.words |= dict.fromkeys(_words(pattern))
+                self._spell(pattern)
             least: int = schema.get("minLength", 0)
             return _BARE[kind] + least + OF_PATTERN * bool(schema.keys() & {"pattern", "format"})
         bounds = [str(schema[name]) for name in ("minimum", "maximum", "multipleOf") if name in schema]
         return max(map(len, bounds), default=_BARE[kind])
 
+    def _spell(self, pattern: str) -> None:
+        """Keep words of a pattern; of one that may occur anywhere, a text in which it does."""
+        if pattern in self._patterns or len(self._patterns) >= MAX_WORDS:
+            return
+        self._patterns.add(pattern)
+        if isinstance(pattern, SourcedPattern) and _ANYTHING in pattern:
+            with contextlib.suppress(PatternRefused):
+                self.words |= dict.fromkeys(filter(None, [example(pattern.required, pattern.excluded)]))
+        self.words |= dict.fromkeys(_words(pattern))
+
     def _object(self, schema: dict[str, Any]) -> float:
         properties, required = schema.get("properties", {}), schema.get("required", ())
         sizes = {name: len(name.encode()) + 6 + self.of(one) for name, one in properties.items()}
         others = [self.of(one) for one in schema.get("patternProperties", {}).values()]
+        for pattern in schema.get("patternProperties", ()):
+            self._spell(pattern)
         others.append(self.of(schema.get("additionalProperties", True)))
         other = OF_ANYTHING + min(others)
         self._part(other)

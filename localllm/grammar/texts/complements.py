@@ -20,14 +20,15 @@ class RustPattern(str):
 
 
 class SourcedPattern(RustPattern):
-    """A pattern in llguidance's form that knows the one of JSON Schema."""
+    """A pattern in llguidance's form that knows those of JSON Schema: texts in which these occur, and those do not."""
 
-    source: str
+    required: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, written: str, source: str) -> SourcedPattern:
+    def of(cls, written: str, required: tuple[str, ...], excluded: tuple[str, ...] = ()) -> SourcedPattern:
         found = cls(written)
-        found.source = source
+        found.required, found.excluded = required, excluded
         return found
 
 

@@ -8,6 +8,7 @@ If dialects disagree on a class, a text is left out if any of them does. Knows n
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from localllm.grammar.texts.charsets import (
@@ -24,6 +25,8 @@ from localllm.grammar.texts.patterns import PatternParser, PatternRefused
 
 MAX_NODES = 4_000
 MAX_STATES = 300
+MAX_KEPT = 256
+"""Results that are kept: a schema asks the same of many names."""
 MAX_EXAMINED = 3_000
 """States that are examined for a text."""
 MAX_CHARACTERS = 20_000
@@ -41,7 +44,8 @@ def opposite(pattern: str) -> str:
     return found
 
 
-def combined(required: Sequence[str], excluded: Sequence[str]) -> str | None:
+@lru_cache(maxsize=MAX_KEPT)
+def combined(required: tuple[str, ...], excluded: tuple[str, ...]) -> str | None:
     """For whole texts in which all of the `required` occur and none of the `excluded`; None if there is no such text.
     Raises `PatternRefused`."""
     states = _States(required, excluded)
@@ -52,7 +56,8 @@ def combined(required: Sequence[str], excluded: Sequence[str]) -> str | None:
     return _expression(*_smallest(nexts, accepts), states.cuts)
 
 
-def share_text(required: Sequence[str], excluded: Sequence[str] = ()) -> bool:
+@lru_cache(maxsize=MAX_KEPT)
+def share_text(required: tuple[str, ...], excluded: tuple[str, ...] = ()) -> bool:
     """Whether there is a text in which all of the `required` occur and none of the `excluded`. Raises
     `PatternRefused`."""
     states = _States(required, excluded)
@@ -61,6 +66,38 @@ def share_text(required: Sequence[str], excluded: Sequence[str] = ()) -> bool:
             return True
         states.nexts(state, MAX_EXAMINED)
     return False
+
+
+def example(required: Sequence[str], excluded: Sequence[str] = ()) -> str | None:
+    """A short such text of plain characters; None if there is none. Raises `PatternRefused`."""
+    states = _States(required, excluded)
+    texts: list[str | None] = [""]
+    for number, state in enumerate(states.waiting):
+        text = texts[number]
+        if text is not None and states.accepts(state):
+            return text
+        behind: dict[int, tuple[int, str]] = {}
+        for cut, to in zip(states.cuts, states.nexts(state, MAX_EXAMINED), strict=True):
+            behind[to] = min(behind.get(to, _NONE), _plain(cut))
+        for to in range(len(texts), len(states.waiting)):
+            character = behind[to][1]
+            texts.append(text + character if text is not None and character else None)
+    return None
+
+
+_PLAIN = "a0A-.:/_@"
+"""Characters that examples have where they may have several."""
+_NONE = (len(_PLAIN) + 1, "")
+
+
+def _plain(among: Range) -> tuple[int, str]:
+    """The rank of the best character, and that; an empty text if JSON writes none of them as it is."""
+    for rank, one in enumerate(_PLAIN):
+        if among[0] <= ord(one) <= among[1]:
+            return rank, one
+    codes = range(max(0x20, among[0]), min(0x7E, among[1]) + 1)
+    first = next((code for code in codes if chr(code) not in '"\\'), None)
+    return _NONE if first is None else (len(_PLAIN), chr(first))
 
 
 class _States:
@@ -140,6 +177,7 @@ class _Nodes:
 
     def __init__(self, written: str, sets: list[tuple[Range, ...]]) -> None:
         self._written, self._at, self._sets = written, 0, sets
+        self._closed: dict[frozenset[int], frozenset[int]] = {}
         self.steps: list[list[tuple[tuple[Range, ...], int]]] = []
         self.jumps: list[list[int]] = []
         self.start = self._node()
@@ -147,6 +185,12 @@ class _Nodes:
 
     def closed(self, some: Iterable[int]) -> frozenset[int]:
         """The nodes, and those to which they jump."""
+        first = frozenset(some)
+        if first not in self._closed:
+            self._closed[first] = self._reached(first)
+        return self._closed[first]
+
+    def _reached(self, some: Iterable[int]) -> frozenset[int]:
         found, waiting = set[int](), [*some]
         while waiting:
             one = waiting.pop()

@@ -127,12 +127,33 @@ ZOD = r"^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z
 
 
 @pytest.mark.parametrize(
-    "pattern", [r"\.json$", "^.*(foo|bar).*$", "^[0-9a-f]{8}-[0-9a-f]{30}$", "^[^/]+/[^@]+@.+$", ZOD]
+    "pattern",
+    [
+        r"\.json$",
+        "^.*(foo|bar).*$",
+        "^[0-9a-f]{8}-[0-9a-f]{30}$",
+        "^[^/]+/[^@]+@.+$",
+        ZOD,
+        r"\d{4}-\d{2}T\d{2}.\d{4}",
+        "1.2",
+    ],
 )
 def test_a_text_gets_what_its_pattern_asks_for(pattern: str) -> None:
     text, one = written({"type": "string", "pattern": pattern}, Chatty(), 70)
     assert one.is_complete
     jsonschema.validate(json.loads(text), {"pattern": pattern})
+
+
+def test_a_name_gets_what_its_pattern_asks_for() -> None:
+    schema = {
+        "type": "object",
+        "patternProperties": {"^a": {"type": "integer"}, "b$": {"type": "null"}},
+        "additionalProperties": False,
+        "minProperties": 1,
+    }
+    text, one = written(schema, Chatty(), 60)
+    assert one.is_complete
+    jsonschema.validate(json.loads(text), schema)
 
 
 def test_far_from_its_limit_no_end_is_looked_for() -> None:

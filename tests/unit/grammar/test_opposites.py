@@ -9,6 +9,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from localllm.grammar.compose import grammar_of
+from localllm.grammar.texts.opposites import example as example_of
 from localllm.grammar.texts.opposites import opposite
 from localllm.grammar.texts.patterns import PatternRefused
 from localllm.types.structures import Structure
@@ -41,3 +42,13 @@ def test_a_text_matches_either_a_pattern_or_its_opposite(pattern: str, texts: li
 def test_what_has_no_opposite_is_refused(pattern: str) -> None:
     with pytest.raises(PatternRefused):
         opposite(pattern)
+
+
+@pytest.mark.parametrize("pattern", [r"\d{4}-\d{2}T\d.\d", "^a|[bc]$", "^[^a-z]{3}$", r"1\.2", "(?i)^ab+"])
+def test_an_example_has_the_pattern_in_it(pattern: str) -> None:
+    found = example_of((pattern,))
+    assert found is not None
+    assert re.search(pattern, found)
+    assert found.isascii()
+    assert found.isprintable()
+    assert example_of((pattern,), (pattern,)) is None

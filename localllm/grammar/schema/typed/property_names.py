@@ -15,7 +15,7 @@ from localllm.grammar.schema.keywords import ANNOTATIONS
 from localllm.grammar.schema.rewriting import Rewriter, Schema
 from localllm.grammar.schema.typed import strings
 from localllm.grammar.schema.typed.formats import FORMATS
-from localllm.grammar.texts.complements import RustPattern
+from localllm.grammar.texts.complements import SourcedPattern
 from localllm.grammar.texts.lookaheads import split_lookaheads
 from localllm.grammar.texts.opposites import combined, share_text
 from localllm.grammar.texts.patterns import PatternRefused
@@ -23,6 +23,9 @@ from localllm.grammar.texts.patterns import PatternRefused
 MAX_PATTERNS = 8
 MAX_GROUPS = 32
 """The most groups into which patterns divide names."""
+
+
+_NOTHING = "[^\\x{0}-\\x{10FFFF}]"
 
 
 class Names(NamedTuple):
@@ -66,7 +69,7 @@ class Names(NamedTuple):
         if len(self.required) == 1 and not self.excluded:
             return strings.pattern(self.required[0], path)
         found = combined(self.required, self.excluded)
-        return RustPattern("^[^\\x{0}-\\x{10FFFF}]$" if found is None else f"^{found}$")
+        return SourcedPattern.of(f"^{found or _NOTHING}$", self.required, self.excluded)
 
 
 def rewritten(rewriter: Rewriter, named: dict[str, Any], found: dict[str, Any], path: str, base: str) -> dict[str, Any]:

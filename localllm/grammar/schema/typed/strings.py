@@ -41,7 +41,7 @@ def _add_format(found: dict[str, Any], name: Any, path: str, notes: Notes) -> No
         if name not in SILENT:
             notes.add(f"format {name}", f"format-not-enforced: {path}")
         return
-    whole = SourcedPattern.of(f"^(?:{FORMATS[name]})$", f"^(?:{FORMATS[name]})$")
+    whole = SourcedPattern.of(f"^(?:{FORMATS[name]})$", (f"^(?:{FORMATS[name]})$",))
     if "pattern" in found:  # without the format's longest length: llguidance cannot examine all three together
         found["allOf"] = [*found.get("allOf", ()), {"pattern": whole}]
         return
@@ -70,7 +70,7 @@ def pattern(value: Any, path: str) -> str:
     if not isinstance(value, str):
         raise refused(path, "must be a string")
     try:
-        return SourcedPattern.of(f"^{whole_match(value)}$", value)
+        return SourcedPattern.of(f"^{whole_match(value)}$", (value,))
     except PatternRefused as error:
         raise unsupported(path, f"{error}; write it another way") from None
 
