@@ -158,7 +158,12 @@ export class MessageView {
     const shown = el("details", { class: "info", open: localStorage.getItem(FIGURES) === "open" },
       el("summary", { "aria-label": label, title: label }, icon("info")),
       el("span", { class: "figures" }, words.chat.figures(figures.tokens, figures.perSecond, figures.cached, figures.prompt, figures.files)));
-    shown.addEventListener("toggle", () => localStorage.setItem(FIGURES, shown.open ? "open" : ""));
+    shown.addEventListener("toggle", () => {
+      const state = shown.open ? "open" : "";
+      if (localStorage.getItem(FIGURES) === state) return;  // it was made open
+      localStorage.setItem(FIGURES, state);
+      shown.lastElementChild?.scrollIntoView({ block: "nearest" });
+    });
     return shown;
   }
 
