@@ -26,7 +26,8 @@ _DIFFERENCES = """
 
 | llama.cpp | what tests/llama shows that 0.5 does otherwise |
 |---|---|
-| 0.4, from the wheel | no guesses by MTP, EAGLE-3, DFlash and assistants; no `quantize` |
+| 0.4, from the wheel | no guesses by MTP, EAGLE-3, DFlash and assistants; no `quantize`; no projectors of type glm5v \
+and ling3vl |
 | 0.6, from the wheel | no `quantize`; each token of a step takes up to two vectors of the model's width more in \
 buffers, which is within 5 % of a plan at real widths |
 | 0.7, from the wheel | as 0.6, but with `quantize`; embedding computes the output head, since the process ends if it \
@@ -72,6 +73,8 @@ For new bindings also change the other constants of `localllm/types/upstream.py`
 again.
 
 Differences that tests show today: {_DIFFERENCES}
+
+Whatever a library lacks of this, `doctor` and `runtime list` say so, and tests that need it are skipped by that name.
 
 ## If a fact is wrong
 
