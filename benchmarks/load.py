@@ -109,6 +109,8 @@ class Server:
         parts: list[str] = []
         usage: dict[str, Any] = {}
         async for event in self.events(messages, max_tokens):
+            if "error" in event:
+                raise RuntimeError(f"the stream ended with {event['error']}")
             usage = event.get("usage") or usage
             for choice in event.get("choices", ()):
                 if piece := choice["delta"].get("content"):

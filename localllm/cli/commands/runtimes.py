@@ -309,7 +309,7 @@ def _try_devices(settings: Settings, outcome: Outcome, *, fresh: bool = False) -
 
 def _build(settings: Settings, kind: str, name: str | None) -> int:
     base = building.base_in(settings.data_dir)
-    report.say(f"localllm: downloading the source of llama.cpp and compiling {_extent(kind, base)}")
+    report.say(f"localllm: downloading the source of llama.cpp {OWN_LABEL} and compiling {_extent(kind, base)}")
     progress = BuildProgress()
     started_s = time.monotonic()
     build_name = building.check_name(name or kind)
@@ -340,9 +340,9 @@ def _build_in_background(settings: Settings, kind: str, name: str | None) -> int
     build = builds.start(settings.data_dir, name or kind, kind)
     extent = _extent(kind, building.base_in(settings.data_dir))
     report.say(
-        f"localllm: building {build.name} in the background: {extent}. Once tested, it is used wherever it is the "
-        f"fastest or the only one for a device. `localllm runtime list` shows the progress, `localllm runtime stop "
-        f"{build.name}` stops it, {build.log} is the log"
+        f"localllm: building {build.name} of llama.cpp {OWN_LABEL} in the background: {extent}. Once tested, it is "
+        "used wherever it is the fastest or the only one for a device. `localllm runtime list` shows the progress, "
+        f"`localllm runtime stop {build.name}` stops it, {build.log} is the log"
     )
     return report.OK
 
