@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import pytest
-from typer import Typer
+from typer import Option, Typer
 
 import localllm
 from localllm.cli.options.settings import declarations, takes, with_options
@@ -72,17 +72,17 @@ def test_what_takes_several_values_takes_them_in_one_option_or_in_several() -> N
     seen: dict[str, Any] = {}
 
     @takes("lora device ctx")
-    def command(**given: Any) -> None:
-        seen.update(given)
+    def command(rpc: Annotated[str, Option("--rpc")] = "", **given: Any) -> None:
+        seen.update(given, rpc=rpc)
 
     app = Typer()
     app.command()(with_options(command))
-    for arguments, lora, device in (
-        (["--lora", "a", "--lora", "b,c", "--device", "cpu"], "a,b,c", "cpu"),
-        (["--ctx", "5"], None, None),
+    for arguments, lora, device, own in (
+        (["--lora", "a", "--lora", "b,c", "--device", "cpu"], "a,b,c", "cpu", ""),
+        (["--rpc", "host:1"], None, None, "host:1"),  # an option of the command's own, by the name of such a setting
     ):
         app(arguments, standalone_mode=False)
-        assert (seen["lora"], seen["device"]) == (lora, device)
+        assert (seen["lora"], seen["device"], seen["rpc"]) == (lora, device, own)
     for field in declarations().values():
         text = f"{field.setting.text} {field.setting.more}".lower()
         assert field.setting.several or "comma-separated" not in text, field.name

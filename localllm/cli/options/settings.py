@@ -67,8 +67,9 @@ def with_options(command: Command) -> Command:
     names, more = expanded(TAKEN[command])
     table = declarations()
     own = [each for each in _parameters(command) if each.kind is not inspect.Parameter.VAR_KEYWORD]
-    made = [_parameter(field) for name, field in table.items() if name in (*names, *more)]
-    joined = {name for name, field in table.items() if field.setting.several}
+    taken = [field for name, field in table.items() if name in (*names, *more)]
+    made = [_parameter(field) for field in taken]
+    joined = {field.name for field in taken if field.setting.several}  # not options of the command's own
     if "n_cpu_moe" in (*names, *more):
         made.append(_CPU_MOE)
     if more:
