@@ -146,7 +146,7 @@ def test_a_request_ends_when_its_time_is_over_though_its_worker_says_nothing(
 
     async def scenario() -> None:
         observer = SessionObserver()
-        monkeypatch.setattr(observer, "ended", ends.append)
+        monkeypatch.setattr(observer, "ended", lambda end, **_: ends.append(end))
         session = await started(start_session, observer=observer)
         if isinstance(request_, GenerationRequest):
             one = session.submit(request_)
