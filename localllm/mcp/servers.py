@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.system.files import bounded_bytes
 from localllm.types.mismatches import mismatch
 
 MAX_FILE_BYTES = 1024 * 1024
@@ -80,15 +81,7 @@ _KNOWN = {field.encode_name for field in msgspec.structs.fields(_Entry)}
 
 def load_servers(path: Path, environ: Mapping[str, str], *, param: str) -> Servers:
     """Read a file. Raises `InvalidParameter`, `UnsupportedParameter` for `param`, naming file, server and field."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise InvalidParameter(f"{path} cannot be read: {error.strerror or error}", param=param) from error
-    if len(data) > MAX_FILE_BYTES:
-        raise InvalidParameter(
-            f"{path} is longer than {MAX_FILE_BYTES} bytes, the limit for MCP configurations", param=param
-        )
+    data = bounded_bytes(path, MAX_FILE_BYTES, param=param)
     try:
         return parse_servers(data.removeprefix(b"\xef\xbb\xbf"), environ)
     except (InvalidParameter, UnsupportedParameter) as error:

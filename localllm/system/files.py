@@ -13,6 +13,8 @@ import threading
 import time
 from pathlib import Path
 
+from localllm.errors import InvalidParameter
+
 
 def open_plain(path: Path, flags: int, mode: int = 0o666) -> int:
     """`os.open` that neither follows a symbolic link at the end of the path nor blocks on a pipe; not inherited.
@@ -23,6 +25,19 @@ def open_plain(path: Path, flags: int, mode: int = 0o666) -> int:
         return os.open(path, flags | os.O_BINARY | os.O_NOINHERIT, mode)
     else:
         return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
+
+
+def bounded_bytes(path: Path, most_bytes: int, *, param: str) -> bytes:
+    """The content of a file that a user named; `param` is where. Raises `InvalidParameter` if it cannot be read or is
+    larger."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(most_bytes + 1)
+    except OSError as error:
+        raise InvalidParameter(f"{path} cannot be read: {error.strerror or error}", param=param) from error
+    if len(data) > most_bytes:
+        raise InvalidParameter(f"{path} has more than {most_bytes:,} bytes", param=param)
+    return data
 
 
 def try_lock(fd: int, *, exclusive: bool) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from localllm.errors import InvalidParameter, RequestError
+from localllm.system import files
 from localllm.types import MAX_SOURCE_BYTES, Delta
 
 PARAM = "response_format"
@@ -44,15 +45,7 @@ def document_format(schema: Path | None, *, as_json: bool) -> DocumentFormat | N
 
 def _read(path: Path) -> msgspec.Raw:
     """The schema verbatim: the order of its properties is the order in the document."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_SOURCE_BYTES + 1)
-    except OSError as error:
-        raise InvalidParameter(f"{path} cannot be read: {error.strerror or error}", param="schema") from error
-    if len(data) > MAX_SOURCE_BYTES:
-        raise InvalidParameter(
-            f"{path} is larger than {MAX_SOURCE_BYTES} bytes, the limit for a schema", param="schema"
-        )
+    data = files.bounded_bytes(path, MAX_SOURCE_BYTES, param="schema")
     data = data.removeprefix(b"\xef\xbb\xbf")  # the byte order mark of some editors
     try:
         found = msgspec.json.decode(data)

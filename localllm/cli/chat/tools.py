@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from localllm.errors import InvalidParameter, RequestError
+from localllm.system.files import bounded_bytes
 from localllm.system.printable import printable
 from localllm.types import MAX_SOURCE_BYTES, Delta, ToolCall
 
@@ -48,13 +49,7 @@ class Tools(NamedTuple):
 
 def load_tools(path: Path) -> Tools:
     """Read a JSON array, or an object with it as `tools`. Raises `InvalidParameter` if the file is unusable."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_SOURCE_BYTES + 1)
-    except OSError as error:
-        raise InvalidParameter(f"{path} cannot be read: {error.strerror or error}", param=PARAM) from error
-    if len(data) > MAX_SOURCE_BYTES:
-        raise InvalidParameter(f"{path} is larger than {MAX_SOURCE_BYTES} bytes, the limit for tools", param=PARAM)
+    data = bounded_bytes(path, MAX_SOURCE_BYTES, param=PARAM)
     try:
         found = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))  # the byte order mark of some editors
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -13,6 +13,7 @@ from typing import Any
 
 from localllm.cli.shared import report
 from localllm.errors import InvalidParameter
+from localllm.system.files import bounded_bytes
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -31,14 +32,7 @@ def system_text(text: str | None, file: Path) -> str:
     """The system message in a file. `text`: one that was given beside it. Raises `InvalidParameter`."""
     if text is not None:
         raise InvalidParameter("--system and --system-file exclude each other; leave one of them out", param="system")
-    try:
-        with file.open("rb") as opened:
-            data = opened.read(MAX_SYSTEM_BYTES + 1)
-    except OSError as error:
-        raise InvalidParameter(f"{file} cannot be read: {error.strerror or error}", param="system_file") from error
-    if len(data) > MAX_SYSTEM_BYTES:
-        raise InvalidParameter(f"{file} has more than {MAX_SYSTEM_BYTES:,} bytes", param="system_file")
-    return decoded(data, str(file)).rstrip("\r\n")
+    return decoded(bounded_bytes(file, MAX_SYSTEM_BYTES, param="system_file"), str(file)).rstrip("\r\n")
 
 
 def decoded(data: bytes, source: str) -> str:

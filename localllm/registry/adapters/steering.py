@@ -14,7 +14,7 @@ from localllm.registry.adapters.names import checked_layers
 from localllm.registry.adapters.shelf import Shelf, StoredAdapter
 from localllm.registry.resolve import resolve
 from localllm.settings.config import Settings
-from localllm.system import cpu, processes
+from localllm.system import cpu, files, processes
 from localllm.system.programs import own_command
 from localllm.types.headers.steering import Failed, Job, Pair, Reply
 
@@ -80,13 +80,7 @@ def _computed(job: Job) -> list[float]:
 
 def _pairs(file: Path) -> list[Pair]:
     """One JSON object with `positive` and `negative` a line."""
-    try:
-        with open(file, "rb") as opened:
-            raw = opened.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise InvalidParameter(f"{file} cannot be read: {error.strerror or error}", param="pairs") from None
-    if len(raw) > MAX_BYTES:
-        raise InvalidParameter(f"{file} has more than {MAX_BYTES:,} bytes", param="pairs")
+    raw = files.bounded_bytes(file, MAX_BYTES, param="pairs")
     found = []
     for number, line in enumerate(raw.splitlines(), 1):
         if line.strip():

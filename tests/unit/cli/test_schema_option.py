@@ -44,7 +44,7 @@ def test_a_schema_is_sent_as_it_stands_in_its_file(file: Path) -> None:
         (b"{", "is not JSON"),
         (b"\xff\xfe", "is not JSON"),
         (b"[]", "not a JSON Schema"),
-        (b" " * 1_000_001, "larger than 1000000 bytes"),
+        (b" " * 1_000_001, "more than 1,000,000 bytes"),
         (b"[" * 100_000, "is not JSON"),
     ],
 )

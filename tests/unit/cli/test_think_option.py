@@ -108,7 +108,7 @@ def test_tools_are_read_as_people_write_them_and_sent_as_openai_has_them(tmp_pat
         (b"[" * 100_000, "is not JSON"),
         (b"[]", "has no tools"),
         (b'{"tool": []}', "has no tools"),
-        (b" " * 1_000_001, "larger than 1000000 bytes"),
+        (b" " * 1_000_001, "more than 1,000,000 bytes"),
         (b'[{"type": "function", "function": {"name": "a"}}, {"type": "web_search"}]', r"tools\[1\] is not a tool"),
         (b'[{"type": "function", "function": {"name": 3}}]', r"tools\[0\] is not a tool"),
     ],

@@ -110,13 +110,7 @@ def _publish(part: Path, path: Path) -> None:
 
 def load(path: Path) -> SavedChat:
     """Raises `InvalidParameter` if the file is unusable."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise InvalidParameter(f"{path} cannot be read: {error.strerror or error}", param="file") from error
-    if len(data) > MAX_FILE_BYTES:
-        raise InvalidParameter(f"{path} is larger than {MAX_FILE_BYTES} bytes: not a saved chat", param="file")
+    data = files.bounded_bytes(path, MAX_FILE_BYTES, param="file")
     try:
         chat = msgspec.json.decode(data, type=SavedChat)
     except InvalidParameter as error:
